@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * inbox.c
+ *	  Entry point of the library.
+ *
+ * The library works with and without shared_preload_libraries.  Preloaded it
+ * has shared memory, a launcher and one worker in each database that has the
+ * extension; otherwise every function still works and nobody reaps unless
+ * inbox_reap is called.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "settings.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+void
+_PG_init(void)
+{
+	SettingsInit();
+}

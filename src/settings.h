@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *	  Configuration parameters, inbox.*; defined in settings.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_SETTINGS_H
+#define INBOX_SETTINGS_H
+
+/* longest lease anybody may ask for, in seconds */
+extern int	InboxMaxLease;
+
+/* time between two passes of the worker over a database, in milliseconds */
+extern int	InboxReapInterval;
+
+/* most rows that one reap pass buries or purges in one queue */
+extern int	InboxReapRows;
+
+/* most table pages that one reap pass reads in one queue */
+extern int	InboxReapPages;
+
+extern void SettingsInit(void);
+
+#endif							/* INBOX_SETTINGS_H */
