@@ -17,4 +17,17 @@
 #error "inbox needs PostgreSQL 15 or newer"
 #endif
 
+#include "catalog/pg_class.h"
+#include "utils/acl.h"
+
+static inline bool
+OwnsRelation(Oid relid, Oid roleid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, roleid);
+#else
+	return pg_class_ownercheck(relid, roleid);
+#endif
+}
+
 #endif							/* INBOX_COMPAT_H */

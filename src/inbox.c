@@ -13,6 +13,8 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "label.h"
+#include "queue.h"
 #include "settings.h"
 
 PG_MODULE_MAGIC;
@@ -23,4 +25,6 @@ void
 _PG_init(void)
 {
 	SettingsInit();
+	LabelInit();
+	QueueInit();
 }

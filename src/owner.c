@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * owner.c
+ *	  Run a piece of work as a table's owner.
+ *
+ * Burying, purging and redriving fire the user's triggers and evaluate his
+ * index expressions and defaults.  They run as the owner of the queue, in a
+ * security-restricted context and with a fixed search path, whoever asked:
+ * a consumer then needs no rights on the dead-letter table, and neither the
+ * consumer nor the worker, which connects as the bootstrap superuser, lends
+ * its own rights to that code.  REINDEX and autovacuum do the same.
+ *
+ * An error in between needs no cleanup here: transaction and subtransaction
+ * abort restore user, security context and parameters.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "owner.h"
+#include "utils/guc.h"
+
+void
+OwnerEnter(OwnerScope *scope, Oid owner)
+{
+	GetUserIdAndSecContext(&scope->userid, &scope->sec_context);
+	SetUserIdAndSecContext(owner,
+						   scope->sec_context | SECURITY_RESTRICTED_OPERATION);
+	scope->guc_level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp",
+							 PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+void
+OwnerLeave(OwnerScope *scope)
+{
+	AtEOXact_GUC(false, scope->guc_level);
+	SetUserIdAndSecContext(scope->userid, scope->sec_context);
+}

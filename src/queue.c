@@ -1,0 +1,505 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue.c
+ *	  Backend-local cache of registered queues, and how a name becomes one.
+ *
+ * An entry holds what a table's labels say, parsed, with what the catalogs
+ * say about its columns, and the saved plans made from it.  It is thrown away
+ * when the table's relcache entry, its dead-letter table's, or any schema's
+ * name changes: entry and plans contain qualified names.
+ *
+ * The invalidation callbacks may run in the middle of a call that uses an
+ * entry, so they only mark it.  A marked entry is replaced at the next
+ * QueueOpen; while a call still has it pinned, it is put on a list of retired
+ * entries and freed at the end of the transaction.  Pins lost to an error are
+ * forgotten at the same time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "compat.h"
+#include "errors.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "queue.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/varlena.h"
+
+typedef struct CacheEntry
+{
+	Oid			relid;			/* hash key */
+	Queue	   *queue;
+} CacheEntry;
+
+static HTAB *cache = NULL;
+static List *retired = NIL;		/* of Queue *, in CacheMemoryContext */
+static int	all_pins = 0;		/* sum over the entries in the cache */
+
+static void
+invalidate_rel(Datum arg, Oid relid)
+{
+	HASH_SEQ_STATUS seq;
+	CacheEntry *entry;
+
+	hash_seq_init(&seq, cache);
+	while ((entry = (CacheEntry *) hash_seq_search(&seq)) != NULL)
+	{
+		if (!OidIsValid(relid) || entry->relid == relid ||
+			entry->queue->dead_relid == relid)
+			entry->queue->valid = false;
+	}
+}
+
+static void
+invalidate_names(Datum arg, int cacheid, uint32 hashvalue)
+{
+	invalidate_rel(arg, InvalidOid);
+}
+
+static void
+free_queue(Queue *q)
+{
+	for (int i = 0; i < NUM_PLANS; i++)
+	{
+		if (q->plans[i] != NULL)
+			SPI_freeplan(q->plans[i]);
+	}
+	MemoryContextDelete(q->cxt);
+}
+
+/*
+ * No call outlives its transaction, so pins that an error has left behind are
+ * void at its end.
+ */
+static void
+at_xact_end(XactEvent event, void *arg)
+{
+	HASH_SEQ_STATUS seq;
+	CacheEntry *entry;
+	ListCell   *lc;
+
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
+		event != XACT_EVENT_PREPARE)
+		return;
+	if (all_pins != 0)
+	{
+		hash_seq_init(&seq, cache);
+		while ((entry = (CacheEntry *) hash_seq_search(&seq)) != NULL)
+			entry->queue->pins = 0;
+		all_pins = 0;
+	}
+	if (retired == NIL)
+		return;
+	foreach(lc, retired)
+		free_queue((Queue *) lfirst(lc));
+	list_free(retired);
+	retired = NIL;
+}
+
+void
+QueueInit(void)
+{
+	RegisterXactCallback(at_xact_end, NULL);
+}
+
+static void
+init_cache(void)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(CacheEntry);
+	cache = hash_create("inbox queues", 64, &ctl, HASH_ELEM | HASH_BLOBS);
+	CacheRegisterRelcacheCallback(invalidate_rel, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, invalidate_names, (Datum) 0);
+}
+
+/*
+ * find_id_index
+ *		A unique index on the id column alone, by which a row can be found
+ *		without SQL; a table with children has none.
+ */
+static Oid
+find_id_index(Relation rel, AttrNumber id)
+{
+	List	   *indexes;
+	ListCell   *lc;
+	Oid			found = InvalidOid;
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION || rel->rd_rel->relhassubclass)
+		return InvalidOid;
+	indexes = RelationGetIndexList(rel);
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+
+		if (form->indisvalid && form->indisunique && form->indimmediate &&
+			form->indnkeyatts == 1 && form->indkey.values[0] == id &&
+			index->rd_rel->relam == BTREE_AM_OID &&
+			RelationGetIndexPredicate(index) == NIL)
+			found = RelationGetRelid(index);
+		index_close(index, AccessShareLock);
+		if (OidIsValid(found))
+			break;
+	}
+	list_free(indexes);
+	return found;
+}
+
+static void
+read_roles(Queue *q, Relation rel)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+
+	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
+		Role		role;
+
+		if (att->attisdropped || !LabelReadRole(q->relid, attno, &role) ||
+			role >= NUM_QUEUE_ROLES)
+			continue;
+		q->col[role].attno = attno;
+		q->col[role].type = att->atttypid;
+		q->colname[role] = pstrdup(quote_identifier(NameStr(att->attname)));
+	}
+	for (Role role = ROLE_ID; role <= ROLE_LOCKED_UNTIL; role++)
+	{
+		if (q->col[role].attno == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
+					 errmsg("queue \"%s\" has no column with role \"%s\"",
+							q->relname, RoleName(role)),
+					 errhint("Call inbox_forget, then inbox_adopt.")));
+	}
+}
+
+/*
+ * build_queue
+ *		Make an entry from labels and catalogs; NULL when the table is no
+ *		queue.  The caller holds a lock on the table.
+ */
+static Queue *
+build_queue(Relation rel)
+{
+	Oid			relid = RelationGetRelid(rel);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "inbox queue",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Queue	   *q = palloc0(sizeof(Queue));
+
+	if (!LabelRead(relid, &q->settings) || q->settings.kind != LABEL_QUEUE)
+	{
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(cxt);
+		return NULL;
+	}
+	q->cxt = cxt;
+	q->relid = relid;
+	q->owner = rel->rd_rel->relowner;
+	q->relkind = rel->rd_rel->relkind;
+	q->relname = pstrdup(RelationGetRelationName(rel));
+	q->name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
+										 q->relname);
+	read_roles(q, rel);
+	q->id_index = find_id_index(rel, q->col[ROLE_ID].attno);
+	if (q->settings.dead_letter[0] != '\0')
+		q->dead_relid = LabelFindToken(q->settings.dead_letter, &q->dead_kind);
+	q->valid = true;
+	MemoryContextSwitchTo(old);
+	return q;
+}
+
+/*
+ * A dead-letter table that is named but not there yet (a restore is under
+ * way) would not invalidate the entry when it comes, so look again.
+ */
+static bool
+usable(Queue *q)
+{
+	return q->valid &&
+		(OidIsValid(q->dead_relid) || q->settings.dead_letter[0] == '\0');
+}
+
+/*
+ * lookup
+ *		The pinned entry of a table the caller has locked, or NULL.
+ */
+static Queue *
+lookup(Oid relid)
+{
+	CacheEntry *entry;
+	Relation	rel;
+	Queue	   *q;
+	bool		found;
+
+	if (cache == NULL)
+		init_cache();
+	entry = (CacheEntry *) hash_search(cache, &relid, HASH_FIND, NULL);
+	if (entry != NULL && usable(entry->queue))
+	{
+		entry->queue->pins++;
+		all_pins++;
+		return entry->queue;
+	}
+	if (entry != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(CacheMemoryContext);
+
+		q = entry->queue;
+		if (q->pins > 0)
+		{
+			q->retired = true;
+			retired = lappend(retired, q);
+		}
+		MemoryContextSwitchTo(old);
+		hash_search(cache, &relid, HASH_REMOVE, NULL);
+		if (q->pins == 0)
+			free_queue(q);
+		else
+			all_pins -= q->pins;
+	}
+	rel = relation_open(relid, NoLock);
+	q = build_queue(rel);
+	relation_close(rel, NoLock);
+	if (q == NULL)
+		return NULL;
+	MemoryContextSetParent(q->cxt, CacheMemoryContext);
+	entry = (CacheEntry *) hash_search(cache, &relid, HASH_ENTER, &found);
+	Assert(!found);
+	entry->queue = q;
+	q->pins = 1;
+	all_pins++;
+	return q;
+}
+
+void
+QueueClose(Queue *q)
+{
+	Assert(q->pins > 0);
+	q->pins--;
+	if (!q->retired)
+		all_pins--;
+}
+
+static RangeVar *
+parse_name(text *name)
+{
+	return makeRangeVarFromNameList(textToQualifiedNameList(name));
+}
+
+static void
+unknown_table(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("queue \"%s\" does not exist", name),
+			 errhint("Create it with inbox_create.")));
+}
+
+/*
+ * QueueResolve
+ *		Find and lock the relation a text names, as regclass input would find
+ *		it: search path, quotes, schema, or an OID in digits.
+ */
+Oid
+QueueResolve(text *name, LOCKMODE lockmode)
+{
+	char	   *str = text_to_cstring(name);
+	Oid			relid;
+
+	if (str[0] >= '0' && str[0] <= '9' &&
+		strspn(str, "0123456789") == strlen(str))
+	{
+		relid = DatumGetObjectId(DirectFunctionCall1(oidin, CStringGetDatum(str)));
+		LockRelationOid(relid, lockmode);
+		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		{
+			UnlockRelationOid(relid, lockmode);
+			unknown_table(str);
+		}
+	}
+	else
+	{
+		relid = RangeVarGetRelid(parse_name(name), lockmode, true);
+		if (!OidIsValid(relid))
+			unknown_table(str);
+	}
+	pfree(str);
+	return relid;
+}
+
+static void
+check_owner(const RangeVar *rv, Oid relid, Oid oldrelid, void *arg)
+{
+	if (!OidIsValid(relid) || relid == oldrelid)
+		return;
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		return;
+	if (!OwnsRelation(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER,
+					   get_relkind_objtype(get_rel_relkind(relid)),
+					   rv->relname);
+}
+
+/*
+ * QueueResolveOwned
+ *		The same for a command that only the table's owner may give; nobody
+ *		else gets as far as the lock.
+ */
+Oid
+QueueResolveOwned(text *name, LOCKMODE lockmode)
+{
+	RangeVar   *rv;
+	char	   *str = text_to_cstring(name);
+	Oid			relid;
+
+	if (str[0] >= '0' && str[0] <= '9' &&
+		strspn(str, "0123456789") == strlen(str))
+	{
+		relid = DatumGetObjectId(DirectFunctionCall1(oidin, CStringGetDatum(str)));
+		if (get_rel_name(relid) == NULL)
+			unknown_table(str);
+		rv = makeRangeVar(get_namespace_name(get_rel_namespace(relid)),
+						  get_rel_name(relid), -1);
+	}
+	else
+		rv = parse_name(name);
+	relid = RangeVarGetRelidExtended(rv, lockmode, RVR_MISSING_OK,
+									 check_owner, NULL);
+	if (!OidIsValid(relid))
+		unknown_table(str);
+	pfree(str);
+	return relid;
+}
+
+/*
+ * QueueOpenOid
+ *		The entry of a table that the caller has locked.
+ */
+Queue *
+QueueOpenOid(Oid relid)
+{
+	Queue	   *q = lookup(relid);
+
+	if (q == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INBOX_NOT_A_QUEUE),
+				 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
+				 errhint("Make a new queue with inbox_create, or turn this table into one with inbox_adopt.")));
+	return q;
+}
+
+/*
+ * QueueOpen
+ *		Resolve a name, lock the table until the end of the transaction, and
+ *		return its entry, to be given back with QueueClose.
+ */
+Queue *
+QueueOpen(text *name, LOCKMODE lockmode)
+{
+	return QueueOpenOid(QueueResolve(name, lockmode));
+}
+
+/*
+ * QueueTryOpen
+ *		For those who go through all queues: NULL when the table has gone, is
+ *		no queue any more, or (with nowait) when somebody holds a lock in the
+ *		way.
+ */
+Queue *
+QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait)
+{
+	Queue	   *q = NULL;
+
+	if (!nowait)
+		LockRelationOid(relid, lockmode);
+	else if (!ConditionalLockRelationOid(relid, lockmode))
+		return NULL;
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		q = lookup(relid);
+	if (q == NULL)
+		UnlockRelationOid(relid, lockmode);
+	return q;
+}
+
+/*
+ * QueueSavePlan
+ *		The saved plan of one slot, made at first use.  SPI is connected.
+ */
+SPIPlanPtr
+QueueSavePlan(Queue *q, QueuePlan slot, const char *sql,
+			  int nargs, Oid *argtypes, int options)
+{
+	SPIPlanPtr	plan;
+
+	if (q->plans[slot] != NULL)
+		return q->plans[slot];
+	plan = SPI_prepare_cursor(sql, nargs, argtypes, options);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare_cursor returned %s for \"%s\"",
+			 SPI_result_code_string(SPI_result), sql);
+	SPI_keepplan(plan);
+	q->plans[slot] = plan;
+	return plan;
+}
+
+/*
+ * QueueMapRoles
+ *		Where the roles' columns are in one table of the queue: the queue's
+ *		own table, a partition, or a child, whose columns may be in another
+ *		order.
+ */
+void
+QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos)
+{
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+	{
+		AttrNumber	attno = q->col[role].attno;
+
+		if (attno != 0 && RelationGetRelid(leaf) != q->relid)
+			attno = get_attnum(RelationGetRelid(leaf),
+							   get_attname(q->relid, attno, false));
+		attnos[role] = attno;
+	}
+}
+
+/*
+ * QueueCheckRights
+ *		Raise an error unless the current user has each of the privileges on
+ *		the table, or on at least one of its columns; a statement then checks
+ *		the columns it touches.
+ */
+void
+QueueCheckRights(Queue *q, AclMode mode)
+{
+	for (AclMode bit = 1; bit <= mode; bit <<= 1)
+	{
+		if ((mode & bit) == 0 ||
+			pg_class_aclcheck(q->relid, GetUserId(), bit) == ACLCHECK_OK)
+			continue;
+		if ((bit & ACL_ALL_RIGHTS_COLUMN) == 0 ||
+			pg_attribute_aclcheck_all(q->relid, GetUserId(), bit,
+									  ACLMASK_ANY) != ACLCHECK_OK)
+			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, q->relname);
+	}
+}
