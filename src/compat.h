@@ -20,6 +20,13 @@
 #include "catalog/pg_class.h"
 #include "utils/acl.h"
 
+/* 17 knows infinite intervals */
+#if PG_VERSION_NUM >= 170000
+#define IntervalIsInfinite(iv)	INTERVAL_NOT_FINITE(iv)
+#else
+#define IntervalIsInfinite(iv)	false
+#endif
+
 static inline bool
 OwnsRelation(Oid relid, Oid roleid)
 {
