@@ -18,7 +18,11 @@
 #endif
 
 #include "catalog/pg_class.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_relation.h"
 #include "utils/acl.h"
+#include "utils/rel.h"
 
 /* 17 knows infinite intervals */
 #if PG_VERSION_NUM >= 170000
@@ -26,6 +30,38 @@
 #else
 #define IntervalIsInfinite(iv)	false
 #endif
+
+/*
+ * Give an executor state the range table that a write to one relation needs.
+ * Returns where it keeps the set of columns being updated: in the range table
+ * entry itself, or since 16 beside it.
+ */
+static inline Bitmapset **
+MakeResultRangeTable(EState *estate, Relation rel)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+#if PG_VERSION_NUM >= 160000
+	List	   *perms = NIL;
+	RTEPermissionInfo *perm;
+#endif
+
+	rte->rtekind = RTE_RELATION;
+	rte->relid = RelationGetRelid(rel);
+	rte->relkind = rel->rd_rel->relkind;
+	rte->rellockmode = AccessShareLock;
+#if PG_VERSION_NUM >= 160000
+	perm = addRTEPermissionInfo(&perms, rte);
+#if PG_VERSION_NUM >= 180000
+	ExecInitRangeTable(estate, list_make1(rte), perms, bms_make_singleton(1));
+#else
+	ExecInitRangeTable(estate, list_make1(rte), perms);
+#endif
+	return &perm->updatedCols;
+#else
+	ExecInitRangeTable(estate, list_make1(rte));
+	return &rte->updatedCols;
+#endif
+}
 
 static inline bool
 OwnsRelation(Oid relid, Oid roleid)

@@ -76,11 +76,8 @@ invalidate_names(Datum arg, int cacheid, uint32 hashvalue)
 static void
 free_queue(Queue *q)
 {
-	for (int i = 0; i < NUM_PLANS; i++)
-	{
-		if (q->plans[i] != NULL)
-			SPI_freeplan(q->plans[i]);
-	}
+	for (SavedPlan *p = q->plans; p != NULL; p = p->next)
+		SPI_freeplan(p->plan);
 	MemoryContextDelete(q->cxt);
 }
 
@@ -179,6 +176,7 @@ read_roles(Queue *q, Relation rel)
 			continue;
 		q->col[role].attno = attno;
 		q->col[role].type = att->atttypid;
+		q->col[role].notnull = att->attnotnull;
 		q->colname[role] = pstrdup(quote_identifier(NameStr(att->attname)));
 	}
 	for (Role role = ROLE_ID; role <= ROLE_LOCKED_UNTIL; role++)
@@ -443,23 +441,41 @@ QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait)
 }
 
 /*
- * QueueSavePlan
- *		The saved plan of one slot, made at first use.  SPI is connected.
+ * QueueFindPlan
+ *		A plan saved before, or NULL.
  */
 SPIPlanPtr
-QueueSavePlan(Queue *q, QueuePlan slot, const char *sql,
+QueueFindPlan(Queue *q, PlanKind kind, uint32 variant)
+{
+	for (SavedPlan *p = q->plans; p != NULL; p = p->next)
+	{
+		if (p->kind == kind && p->variant == variant)
+			return p->plan;
+	}
+	return NULL;
+}
+
+/*
+ * QueueSavePlan
+ *		Make a plan that lives as long as the entry.  SPI is connected.
+ */
+SPIPlanPtr
+QueueSavePlan(Queue *q, PlanKind kind, uint32 variant, const char *sql,
 			  int nargs, Oid *argtypes, int options)
 {
-	SPIPlanPtr	plan;
+	SPIPlanPtr	plan = SPI_prepare_cursor(sql, nargs, argtypes, options);
+	SavedPlan  *saved;
 
-	if (q->plans[slot] != NULL)
-		return q->plans[slot];
-	plan = SPI_prepare_cursor(sql, nargs, argtypes, options);
 	if (plan == NULL)
 		elog(ERROR, "SPI_prepare_cursor returned %s for \"%s\"",
 			 SPI_result_code_string(SPI_result), sql);
+	saved = MemoryContextAlloc(q->cxt, sizeof(SavedPlan));
 	SPI_keepplan(plan);
-	q->plans[slot] = plan;
+	saved->kind = kind;
+	saved->variant = variant;
+	saved->plan = plan;
+	saved->next = q->plans;
+	q->plans = saved;
 	return plan;
 }
 

@@ -13,33 +13,33 @@
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
-/* Saved plans of a queue; who owns a slot is said where it is filled. */
-typedef enum QueuePlan
+/*
+ * What a saved plan of a queue is for.  One kind has as many plans as it is
+ * asked for with different variants; what a variant is, the file says that
+ * makes the plan.
+ */
+typedef enum PlanKind
 {
-	PLAN_SEND,
-	PLAN_SEND_RETURNING,
-	PLAN_SEND_DEDUP,
-	PLAN_SEND_DEDUP_FIND,
 	PLAN_FIND,					/* find.c: claimable rows of one priority */
-	PLAN_FIND_GROUP,			/* the same with a group filter */
-	PLAN_NEXT_LEVEL,			/* find.c: next priority */
-	PLAN_NEXT_LEVEL_GROUP,
-	PLAN_LOCATE,				/* locate.c: row by id */
-	PLAN_LEASE,					/* write.c: statements of the SQL writer */
-	PLAN_EXTEND,
-	PLAN_FINISH,
-	PLAN_RETRY,
-	PLAN_DELETE,
-	PLAN_BURY,					/* bury.c */
-	PLAN_BURY_GROUP,
-	PLAN_REDRIVE,
-	NUM_PLANS
-} QueuePlan;
+	PLAN_LEVEL,					/* find.c: the next priority */
+	PLAN_LOCATE,				/* locate.c: a row by its id */
+	PLAN_UPDATE,				/* write.c: set the columns of some roles */
+	PLAN_DELETE					/* write.c */
+} PlanKind;
+
+typedef struct SavedPlan
+{
+	PlanKind	kind;
+	uint32		variant;
+	SPIPlanPtr	plan;
+	struct SavedPlan *next;
+} SavedPlan;
 
 typedef struct RoleColumn
 {
 	AttrNumber	attno;			/* 0: the queue has no such role */
 	Oid			type;
+	bool		notnull;
 } RoleColumn;
 
 /*
@@ -61,8 +61,8 @@ typedef struct Queue
 	Oid			dead_relid;		/* dead-letter table or queue, or InvalidOid */
 	LabelKind	dead_kind;
 
-	MemoryContext cxt;			/* holds all of this; plans hang on it too */
-	SPIPlanPtr	plans[NUM_PLANS];
+	MemoryContext cxt;			/* holds all of this */
+	SavedPlan  *plans;
 
 	/* queue.c's own */
 	bool		valid;
@@ -79,8 +79,10 @@ extern Queue *QueueOpen(text *name, LOCKMODE lockmode);
 extern Queue *QueueOpenOid(Oid relid);
 extern Queue *QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait);
 extern void QueueClose(Queue *q);
-extern SPIPlanPtr QueueSavePlan(Queue *q, QueuePlan slot, const char *sql,
-								int nargs, Oid *argtypes, int options);
+extern SPIPlanPtr QueueFindPlan(Queue *q, PlanKind kind, uint32 variant);
+extern SPIPlanPtr QueueSavePlan(Queue *q, PlanKind kind, uint32 variant,
+								const char *sql, int nargs, Oid *argtypes,
+								int options);
 extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
 
 /* Rights of the current user on the queue's table; see queue.c. */

@@ -19,12 +19,39 @@ typedef struct RowChange
 	Datum		value[NUM_QUEUE_ROLES];
 } RowChange;
 
-typedef struct RowWriter RowWriter;
+/*
+ * One table that holds rows of the queue: its own, a partition or a child.
+ * Opened at the first row met in it, closed by WriterEnd.
+ */
+typedef struct RowLeaf
+{
+	Relation	rel;
+	AttrNumber	attnos[NUM_QUEUE_ROLES];
+	TupleTableSlot *old;		/* for the caller: the version it locks */
+	TupleTableSlot *new;		/* the version written last */
+	/* set up at the first direct write */
+	struct EState *estate;
+	struct ResultRelInfo *rri;
+	Bitmapset **updated;		/* columns the write at hand changes */
+	bool		direct_update;	/* without SQL */
+	bool		direct_delete;
+	struct RowLeaf *next;
+} RowLeaf;
 
-extern RowWriter *WriterBegin(Queue *q);
-extern bool WriterUpdate(RowWriter *w, Relation leaf, TupleTableSlot *slot,
-						 const RowChange *change);
-extern bool WriterDelete(RowWriter *w, Relation leaf, TupleTableSlot *slot);
+typedef struct RowWriter
+{
+	Queue	   *q;
+	MemoryContext cxt;			/* of the whole call */
+	RowLeaf    *leaves;
+	struct EState *triggers;	/* not NULL: an AFTER trigger level is open,
+								 * and its triggers run in here */
+} RowWriter;
+
+extern void WriterBegin(RowWriter *w, Queue *q);
+extern RowLeaf *WriterLeaf(RowWriter *w, Oid relid);
+extern TupleTableSlot *WriterUpdate(RowWriter *w, RowLeaf *leaf,
+									const RowChange *change);
+extern bool WriterDelete(RowWriter *w, RowLeaf *leaf);
 extern void WriterEnd(RowWriter *w);
 
 #endif							/* INBOX_WRITE_H */

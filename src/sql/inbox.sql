@@ -16,3 +16,81 @@ CREATE TYPE inbox_delivery AS (
 	locked_until timestamptz
 );
 COMMENT ON TYPE inbox_delivery IS 'one claimed row as its holder sees it';
+
+-- Consume
+
+CREATE FUNCTION inbox_claim(queue text, max_rows bigint DEFAULT 1,
+	lease interval DEFAULT NULL, group_key text DEFAULT NULL,
+	wait interval DEFAULT NULL)
+RETURNS SETOF inbox_delivery
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE ROWS 10;
+COMMENT ON FUNCTION inbox_claim(text, bigint, interval, text, interval) IS
+'lease up to max_rows claimable rows, in claim order';
+
+CREATE FUNCTION inbox_claim(queue anyelement, max_rows bigint DEFAULT 1,
+	lease interval DEFAULT NULL, group_key text DEFAULT NULL,
+	wait interval DEFAULT NULL)
+RETURNS SETOF anyelement
+AS 'MODULE_PATHNAME', 'inbox_claim_row' LANGUAGE C VOLATILE ROWS 10;
+COMMENT ON FUNCTION inbox_claim(anyelement, bigint, interval, text, interval) IS
+'the same as whole rows of the queue, named by a NULL of its row type';
+
+CREATE FUNCTION inbox_claim_ids(queue text, max_rows bigint DEFAULT 1,
+	lease interval DEFAULT NULL, group_key text DEFAULT NULL,
+	wait interval DEFAULT NULL,
+	OUT id text, OUT receipt text, OUT attempt int, OUT locked_until timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE ROWS 10;
+COMMENT ON FUNCTION inbox_claim_ids(text, bigint, interval, text, interval) IS
+'lease rows without reading their payload';
+
+CREATE FUNCTION inbox_receipt(row_of_queue anyelement) RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE;
+COMMENT ON FUNCTION inbox_receipt(anyelement) IS
+'the receipt of a leased row of a queue';
+
+CREATE FUNCTION inbox_stamp(queue text, ids text[], lease interval DEFAULT NULL)
+RETURNS SETOF inbox_delivery
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE ROWS 10;
+COMMENT ON FUNCTION inbox_stamp(text, text[], interval) IS
+'lease the rows named, leaving out those that are not claimable';
+
+CREATE FUNCTION inbox_next(queue text, receipts text[] DEFAULT '{}',
+	max_rows bigint DEFAULT 1, lease interval DEFAULT NULL,
+	group_key text DEFAULT NULL, wait interval DEFAULT NULL)
+RETURNS SETOF inbox_delivery
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE ROWS 10;
+COMMENT ON FUNCTION inbox_next(text, text[], bigint, interval, text, interval) IS
+'settle these receipts as done, then claim';
+
+CREATE FUNCTION inbox_extend(queue text, receipt text,
+	lease interval DEFAULT NULL,
+	OUT verdict text, OUT new_receipt text, OUT locked_until timestamptz)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_extend(text, text, interval) IS
+'extend a lease from now, for a holder still at work';
+
+CREATE FUNCTION inbox_extend_batch(queue text, receipts text[],
+	lease interval DEFAULT NULL,
+	OUT receipt text, OUT verdict text, OUT new_receipt text,
+	OUT locked_until timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_extend_batch(text, text[], interval) IS
+'extend leases, one verdict for each receipt';
+
+CREATE FUNCTION inbox_settle(queue text, receipt text,
+	outcome text DEFAULT 'done', delay interval DEFAULT NULL,
+	error text DEFAULT NULL, strict boolean DEFAULT false, OUT verdict text)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_settle(text, text, text, interval, text, boolean) IS
+'end a delivery: done, drop, retry, release or dead';
+
+CREATE FUNCTION inbox_settle_batch(queue text, receipts text[],
+	outcomes text[] DEFAULT '{done}', delays interval[] DEFAULT NULL,
+	errors text[] DEFAULT NULL, strict boolean DEFAULT false,
+	OUT receipt text, OUT id text, OUT verdict text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_settle_batch(text, text[], text[], interval[], text[], boolean) IS
+'end deliveries, one verdict for each receipt';

@@ -1,0 +1,382 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim.c
+ *	  Claims: find claimable rows, lease them, deliver them.
+ *
+ * Each candidate is locked without waiting, in the very version that was
+ * judged claimable; a row that somebody else has locked or changed since is
+ * passed over.  So a row that stays locked is one that is returned, but for
+ * the tables written by SQL, where a trigger or policy may refuse the write
+ * after the lock; there each row has a subtransaction of its own, whose
+ * rollback lets go of it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "args.h"
+#include "catalog/pg_type.h"
+#include "deliver.h"
+#include "errors.h"
+#include "find.h"
+#include "lease.h"
+#include "locate.h"
+#include "miscadmin.h"
+#include "receipt.h"
+#include "settle.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+#include "utils/typcache.h"
+
+typedef struct Claim
+{
+	Queue	   *q;
+	TimestampTz now;			/* the one instant of rule 2 */
+	int64		lease;			/* seconds */
+	RowWriter	writer;
+	DeliverySink *sink;
+	MemoryContext row_cxt;		/* reset for each row */
+} Claim;
+
+PG_FUNCTION_INFO_V1(inbox_claim);
+PG_FUNCTION_INFO_V1(inbox_claim_row);
+PG_FUNCTION_INFO_V1(inbox_claim_ids);
+PG_FUNCTION_INFO_V1(inbox_next);
+PG_FUNCTION_INFO_V1(inbox_stamp);
+PG_FUNCTION_INFO_V1(inbox_receipt);
+
+/*
+ * lease_version
+ *		Lock this version of a row and write the lease; NULL when it cannot be
+ *		had.
+ */
+static TupleTableSlot *
+lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
+{
+	LeaseRow	row;
+	RowChange	change;
+
+	if (LockVersion(leaf, tid, GetActiveSnapshot(), LockTupleNoKeyExclusive,
+					LockWaitSkip, 0) != TM_Ok)
+		return NULL;
+	LeaseReadRow(c->q, leaf->attnos, leaf->old, &row);
+	Assert(LeaseClaimable(c->q, &row, c->now));
+	ChangeTake(&change, c->q, &row, c->now, c->lease);
+	return WriterUpdate(&c->writer, leaf, &change);
+}
+
+/*
+ * lease_in_subxact
+ *		The same, letting go of the lock if nothing was written.
+ */
+static TupleTableSlot *
+lease_in_subxact(Claim *c, RowLeaf *leaf, ItemPointer tid)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	TupleTableSlot *slot;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	slot = lease_version(c, leaf, tid);
+	if (slot != NULL)
+		ReleaseCurrentSubTransaction();
+	else
+	{
+		ExecClearTuple(leaf->old);
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return slot;
+}
+
+static bool
+take_row(Claim *c, Oid relid, ItemPointer tid)
+{
+	RowLeaf    *leaf = WriterLeaf(&c->writer, relid);
+	MemoryContext old = MemoryContextSwitchTo(c->row_cxt);
+	TupleTableSlot *slot;
+
+	if (leaf->direct_update)
+		slot = lease_version(c, leaf, tid);
+	else
+		slot = lease_in_subxact(c, leaf, tid);
+	if (slot != NULL)
+		DeliverRow(c->sink, leaf, slot);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(c->row_cxt);
+	return slot != NULL;
+}
+
+static void
+claim_begin(Claim *c, Queue *q, int64 lease, DeliverySink *sink)
+{
+	c->q = q;
+	c->lease = lease;
+	c->sink = sink;
+	c->now = LeaseNow();
+	c->row_cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox claim row",
+									   ALLOCSET_DEFAULT_SIZES);
+	WriterBegin(&c->writer, q);
+}
+
+static void
+claim_end(Claim *c)
+{
+	WriterEnd(&c->writer);
+	MemoryContextDelete(c->row_cxt);
+}
+
+/*
+ * claim_rows
+ *		Claim up to max_rows rows of an open queue into the sink.
+ */
+static void
+claim_rows(Queue *q, int64 max_rows, int64 lease, text *group,
+		   DeliverySink *sink)
+{
+	Claim		c;
+	Finder		finder;
+	Oid			relid;
+	ItemPointerData tid;
+	int64		taken = 0;
+
+	if (max_rows == 0 || q->settings.paused)
+		return;
+	claim_begin(&c, q, lease, sink);
+	FindBegin(&finder, q, c.now, group, max_rows);
+	while (taken < max_rows && FindNext(&finder, &relid, &tid))
+	{
+		if (take_row(&c, relid, &tid))
+			taken++;
+	}
+	claim_end(&c);
+	FindEnd(&finder);
+}
+
+static int64
+max_rows_arg(FunctionCallInfo fcinfo, int n)
+{
+	ArgNotNull(fcinfo, n, "max_rows");
+	if (PG_GETARG_INT64(n) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_rows must not be negative")));
+	return PG_GETARG_INT64(n);
+}
+
+static text *
+group_arg(FunctionCallInfo fcinfo, int n, Queue *q)
+{
+	if (PG_ARGISNULL(n))
+		return NULL;
+	if (!QueueHas(q, ROLE_GROUP_KEY))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("queue \"%s\" has no group_key column", q->relname),
+				 errhint("Name one with inbox_adopt(…, group_key => …).")));
+	return PG_GETARG_TEXT_PP(n);
+}
+
+/*
+ * claim_call
+ *		A claim function's call, its arguments after the queue in the common
+ *		order from "first" on: max_rows, lease, group_key, wait.
+ */
+static void
+claim_call(FunctionCallInfo fcinfo, Queue *q, int first, DeliveryShape shape)
+{
+	int64		max_rows = max_rows_arg(fcinfo, first);
+	int64		lease = LeaseSeconds(q, fcinfo, first + 1);
+	text	   *group = group_arg(fcinfo, first + 2, q);
+	DeliverySink sink;
+
+	ArgRefuseLater(!PG_ARGISNULL(first + 3), "wait");
+	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	DeliverBegin(&sink, fcinfo, q, shape);
+	claim_rows(q, max_rows, lease, group, &sink);
+	QueueClose(q);
+}
+
+Datum
+inbox_claim(PG_FUNCTION_ARGS)
+{
+	ArgRequireWritable("inbox_claim");
+	claim_call(fcinfo, QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock), 1,
+			   SHAPE_DELIVERY);
+	return (Datum) 0;
+}
+
+Datum
+inbox_claim_ids(PG_FUNCTION_ARGS)
+{
+	ArgRequireWritable("inbox_claim_ids");
+	claim_call(fcinfo, QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock), 1,
+			   SHAPE_IDS);
+	return (Datum) 0;
+}
+
+/*
+ * inbox_claim_row
+ *		inbox_claim(NULL::some_queue, …): the argument's type is the queue.
+ */
+Datum
+inbox_claim_row(PG_FUNCTION_ARGS)
+{
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	Oid			relid = get_typ_typrelid(type);
+
+	ArgRequireWritable("inbox_claim");
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("inbox_claim takes the name of a queue as text, or NULL of its row type, not a value of type %s",
+						format_type_be(type)),
+				 errhint("Write inbox_claim('name'), or inbox_claim(NULL::name) for whole rows.")));
+	LockRelationOid(relid, RowExclusiveLock);
+	claim_call(fcinfo, QueueOpenOid(relid), 1, SHAPE_ROW);
+	return (Datum) 0;
+}
+
+/*
+ * inbox_next
+ *		Settle these as done, then claim.
+ */
+Datum
+inbox_next(PG_FUNCTION_ARGS)
+{
+	Queue	   *q;
+	ArgArray	receipts;
+
+	ArgRequireWritable("inbox_next");
+	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
+	ArgGetArray(fcinfo, 1, TEXTOID, &receipts);
+	/* every argument is checked before anything is written */
+	(void) max_rows_arg(fcinfo, 2);
+	(void) LeaseSeconds(q, fcinfo, 3);
+	(void) group_arg(fcinfo, 4, q);
+	ArgRefuseLater(!PG_ARGISNULL(5), "wait");
+	if (receipts.n > 0)
+		SettleDone(q, receipts.values, receipts.nulls, receipts.n);
+	claim_call(fcinfo, q, 2, SHAPE_DELIVERY);
+	return (Datum) 0;
+}
+
+/*
+ * inbox_stamp
+ *		Lease rows that the caller names; what is not claimable, or locked by
+ *		another transaction, is left out.
+ */
+Datum
+inbox_stamp(PG_FUNCTION_ARGS)
+{
+	Queue	   *q;
+	ArgArray	ids;
+	Datum	   *keys;
+	int64		lease;
+	DeliverySink sink;
+	Locator		locator;
+	Claim		c;
+
+	ArgRequireWritable("inbox_stamp");
+	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
+	ArgNotNull(fcinfo, 1, "ids");
+	ArgGetArray(fcinfo, 1, TEXTOID, &ids);
+	lease = LeaseSeconds(q, fcinfo, 2);
+	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	keys = palloc(ids.n * sizeof(Datum));
+	for (int i = 0; i < ids.n; i++)
+	{
+		if (ids.nulls[i] ||
+			!ReceiptParseId(q, TextDatumGetCString(ids.values[i]), &keys[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+					 errmsg("element %d of ids is no id of queue \"%s\"",
+							i + 1, q->relname),
+					 errdetail("The queue's ids are of type %s.",
+							   format_type_be(q->col[ROLE_ID].type))));
+	}
+	DeliverBegin(&sink, fcinfo, q, SHAPE_DELIVERY);
+	if (q->settings.paused)
+	{
+		QueueClose(q);
+		return (Datum) 0;
+	}
+	claim_begin(&c, q, lease, &sink);
+	LocateBegin(&locator, &c.writer);
+	for (int i = 0; i < ids.n; i++)
+	{
+		ItemPointerData tid;
+		RowLeaf    *leaf = LocateVisible(&locator, keys[i], &tid);
+		LeaseRow	row;
+
+		if (leaf == NULL)
+			continue;
+		LeaseReadRow(q, leaf->attnos, leaf->old, &row);
+		if (LeaseClaimable(q, &row, c.now))
+			(void) take_row(&c, RelationGetRelid(leaf->rel), &tid);
+	}
+	LocateEnd(&locator);
+	claim_end(&c);
+	QueueClose(q);
+	return (Datum) 0;
+}
+
+/*
+ * inbox_receipt
+ *		The receipt of a row that a claim by row type returned; NULL when the
+ *		row is not leased.
+ */
+Datum
+inbox_receipt(PG_FUNCTION_ARGS)
+{
+	HeapTupleHeader header;
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	Oid			relid = get_typ_typrelid(type);
+	HeapTupleData tuple;
+	TupleDesc	desc;
+	TupleTableSlot *slot;
+	AttrNumber	attnos[NUM_QUEUE_ROLES];
+	LeaseRow	row;
+	Queue	   *q;
+	Datum		id;
+	bool		isnull;
+	char	   *receipt = NULL;
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("inbox_receipt takes a row of a queue, not a value of type %s",
+						format_type_be(type)),
+				 errhint("Select from the queue itself, as in SELECT inbox_receipt(q) FROM some_queue q.")));
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	LockRelationOid(relid, AccessShareLock);
+	q = QueueOpenOid(relid);
+	header = PG_GETARG_HEAPTUPLEHEADER(0);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = InvalidOid;
+	tuple.t_data = header;
+	desc = lookup_rowtype_tupdesc(type, -1);
+	slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	ExecStoreHeapTuple(&tuple, slot, false);
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+		attnos[role] = q->col[role].attno;
+	LeaseReadRow(q, attnos, slot, &row);
+	id = slot_getattr(slot, attnos[ROLE_ID], &isnull);
+	if (!isnull && row.leased && !row.finished && ReceiptNumber(q, &row) >= 0)
+		receipt = ReceiptText(q, id, &row);
+	ExecDropSingleTupleTableSlot(slot);
+	ReleaseTupleDesc(desc);
+	QueueClose(q);
+	if (receipt == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(receipt));
+}

@@ -1,0 +1,228 @@
+/*-------------------------------------------------------------------------
+ *
+ * deliver.c
+ *	  Deliveries: claimed rows in the shape that was asked for.
+ *
+ * A delivery shows the row with its new lease, but the attempt as it stood
+ * before the claim, counted from 1.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "deliver.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "lease.h"
+#include "nodes/makefuncs.h"
+#include "receipt.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#define DELIVERY_COLUMNS	12	/* of type inbox_delivery */
+#define IDS_COLUMNS			4	/* of what inbox_claim_ids returns */
+
+/*
+ * DeliverBegin
+ *		Make the result set; before SPI_connect, in the caller's context.
+ */
+void
+DeliverBegin(DeliverySink *sink, FunctionCallInfo fcinfo, Queue *q,
+			 DeliveryShape shape)
+{
+	memset(sink, 0, sizeof(*sink));
+	InitMaterializedSRF(fcinfo, 0);
+	sink->q = q;
+	sink->shape = shape;
+	sink->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Assert(shape != SHAPE_DELIVERY ||
+		   sink->rsinfo->setDesc->natts == DELIVERY_COLUMNS);
+	Assert(shape != SHAPE_IDS ||
+		   sink->rsinfo->setDesc->natts == IDS_COLUMNS);
+}
+
+/*
+ * value_to_jsonb
+ *		What SQL's to_jsonb makes of a value.
+ */
+static Datum
+value_to_jsonb(FmgrInfo *flinfo, Oid type, Datum value)
+{
+	if (type == JSONBOID)
+		return value;
+	if (flinfo->fn_oid == InvalidOid)
+	{
+		Expr	   *arg = (Expr *) makeNullConst(type, -1, InvalidOid);
+
+		fmgr_info(F_TO_JSONB, flinfo);
+		/* to_jsonb asks the call expression for its argument's type */
+		fmgr_info_set_expr((Node *) makeFuncExpr(F_TO_JSONB, JSONBOID,
+												 list_make1(arg), InvalidOid,
+												 InvalidOid,
+												 COERCE_EXPLICIT_CALL),
+						   flinfo);
+	}
+	return FunctionCall1(flinfo, value);
+}
+
+static void
+put_role(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot, Role role,
+		 Datum *value, bool *isnull)
+{
+	*value = (Datum) 0;
+	*isnull = true;
+	if (leaf->attnos[role] != 0)
+		*value = slot_getattr(slot, leaf->attnos[role], isnull);
+}
+
+static void
+put_json(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot, Role role,
+		 Datum *value, bool *isnull)
+{
+	put_role(sink, leaf, slot, role, value, isnull);
+	if (!*isnull)
+		*value = value_to_jsonb(&sink->to_jsonb[role],
+								sink->q->col[role].type, *value);
+}
+
+static void
+put_int(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot, Role role,
+		Datum *value, bool *isnull)
+{
+	put_role(sink, leaf, slot, role, value, isnull);
+	if (*isnull)
+		return;
+	if (sink->q->col[role].type == INT2OID)
+		*value = Int32GetDatum(DatumGetInt16(*value));
+	else if (sink->q->col[role].type == INT8OID)
+		*value = DirectFunctionCall1(int84, *value);
+}
+
+/*
+ * own_row
+ *		The row's columns as in the queue's own row type, with the attempt
+ *		that the delivery reports.
+ */
+static void
+own_row(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
+		const LeaseRow *row, TupleDesc desc, Datum *values, bool *nulls)
+{
+	Queue	   *q = sink->q;
+	Datum	   *from = slot->tts_values;
+	bool	   *from_null = slot->tts_isnull;
+
+	slot_getallattrs(slot);
+	if (RelationGetRelid(leaf->rel) != q->relid && sink->map_leaf != leaf)
+	{
+		sink->map = convert_tuples_by_name(RelationGetDescr(leaf->rel), desc);
+		sink->map_leaf = leaf;
+	}
+	for (int i = 0; i < desc->natts; i++)
+	{
+		int			j = i + 1;
+
+		if (sink->map_leaf == leaf && sink->map != NULL)
+			j = sink->map->attrMap->attnums[i];
+		nulls[i] = j == 0 || from_null[j - 1];
+		values[i] = j == 0 ? (Datum) 0 : from[j - 1];
+	}
+	if (QueueHas(q, ROLE_ATTEMPT))
+	{
+		values[q->col[ROLE_ATTEMPT].attno - 1] =
+			LeaseAttemptDatum(q, LeaseReported(q, row) - 1);
+		nulls[q->col[ROLE_ATTEMPT].attno - 1] = false;
+	}
+}
+
+/*
+ * row_payload
+ *		The whole row as jsonb, for queues without a payload column.
+ */
+static Datum
+row_payload(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
+			const LeaseRow *row)
+{
+	Relation	rel = leaf->rel;
+	TupleDesc	desc = RelationGetDescr(rel);
+	Datum	   *values = palloc(desc->natts * sizeof(Datum));
+	bool	   *nulls = palloc(desc->natts * sizeof(bool));
+	HeapTuple	tuple;
+
+	slot_getallattrs(slot);
+	memcpy(values, slot->tts_values, desc->natts * sizeof(Datum));
+	memcpy(nulls, slot->tts_isnull, desc->natts * sizeof(bool));
+	if (leaf->attnos[ROLE_ATTEMPT] != 0)
+	{
+		values[leaf->attnos[ROLE_ATTEMPT] - 1] =
+			LeaseAttemptDatum(sink->q, LeaseReported(sink->q, row) - 1);
+		nulls[leaf->attnos[ROLE_ATTEMPT] - 1] = false;
+	}
+	tuple = heap_form_tuple(desc, values, nulls);
+	return value_to_jsonb(&sink->to_jsonb[ROLE_PAYLOAD], rel->rd_rel->reltype,
+						  heap_copy_tuple_as_datum(tuple, desc));
+}
+
+static void
+put_delivery(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
+			 Datum id, const LeaseRow *row, Datum *values, bool *nulls)
+{
+	Queue	   *q = sink->q;
+
+	values[0] = CStringGetTextDatum(ReceiptIdText(q, id));
+	values[1] = CStringGetTextDatum(ReceiptText(q, id, row));
+	nulls[2] = !QueueHas(q, ROLE_ATTEMPT);
+	values[2] = Int32GetDatum((int32) Min(LeaseReported(q, row) - 1, PG_INT32_MAX));
+	nulls[3] = q->settings.max_attempts == 0;
+	values[3] = Int32GetDatum(q->settings.max_attempts);
+	if (QueueHas(q, ROLE_PAYLOAD))
+		put_json(sink, leaf, slot, ROLE_PAYLOAD, &values[4], &nulls[4]);
+	else
+		values[4] = row_payload(sink, leaf, slot, row);
+	put_json(sink, leaf, slot, ROLE_HEADERS, &values[5], &nulls[5]);
+	put_int(sink, leaf, slot, ROLE_PRIORITY, &values[6], &nulls[6]);
+	put_role(sink, leaf, slot, ROLE_DUE_AT, &values[7], &nulls[7]);
+	put_role(sink, leaf, slot, ROLE_ENQUEUED_AT, &values[8], &nulls[8]);
+	put_role(sink, leaf, slot, ROLE_GROUP_KEY, &values[9], &nulls[9]);
+	put_role(sink, leaf, slot, ROLE_PARTITION_KEY, &values[10], &nulls[10]);
+	values[11] = TimestampTzGetDatum(row->locked_until);
+}
+
+/*
+ * DeliverRow
+ *		Add one claimed row; "slot" holds the version the claim wrote.  Leaves
+ *		garbage in the current context.
+ */
+void
+DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot)
+{
+	Queue	   *q = sink->q;
+	TupleDesc	desc = sink->rsinfo->setDesc;
+	Datum	   *values = palloc0(desc->natts * sizeof(Datum));
+	bool	   *nulls = palloc0(desc->natts * sizeof(bool));
+	bool		isnull;
+	Datum		id = slot_getattr(slot, leaf->attnos[ROLE_ID], &isnull);
+	LeaseRow	row;
+
+	LeaseReadRow(q, leaf->attnos, slot, &row);
+	switch (sink->shape)
+	{
+		case SHAPE_DELIVERY:
+			put_delivery(sink, leaf, slot, id, &row, values, nulls);
+			break;
+		case SHAPE_IDS:
+			values[0] = CStringGetTextDatum(ReceiptIdText(q, id));
+			values[1] = CStringGetTextDatum(ReceiptText(q, id, &row));
+			nulls[2] = !QueueHas(q, ROLE_ATTEMPT);
+			values[2] = Int32GetDatum((int32) Min(LeaseReported(q, &row) - 1,
+												  PG_INT32_MAX));
+			values[3] = TimestampTzGetDatum(row.locked_until);
+			break;
+		case SHAPE_ROW:
+			own_row(sink, leaf, slot, &row, desc, values, nulls);
+			break;
+	}
+	tuplestore_putvalues(sink->rsinfo->setResult, desc, values, nulls);
+}

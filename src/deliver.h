@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * deliver.h
+ *	  Deliveries: claimed rows in the shape that was asked for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_DELIVER_H
+#define INBOX_DELIVER_H
+
+#include "access/tupconvert.h"
+#include "fmgr.h"
+#include "nodes/execnodes.h"
+#include "write.h"
+
+typedef enum DeliveryShape
+{
+	SHAPE_DELIVERY,				/* inbox_delivery */
+	SHAPE_IDS,					/* id, receipt, attempt, locked_until */
+	SHAPE_ROW					/* the queue's own row type */
+} DeliveryShape;
+
+typedef struct DeliverySink
+{
+	Queue	   *q;
+	DeliveryShape shape;
+	ReturnSetInfo *rsinfo;
+	FmgrInfo	to_jsonb[NUM_QUEUE_ROLES];	/* set up at first use */
+	RowLeaf    *map_leaf;		/* the leaf that "map" converts from */
+	TupleConversionMap *map;
+} DeliverySink;
+
+extern void DeliverBegin(DeliverySink *sink, FunctionCallInfo fcinfo,
+						 Queue *q, DeliveryShape shape);
+extern void DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot);
+
+#endif							/* INBOX_DELIVER_H */

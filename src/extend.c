@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * extend.c
+ *	  Extend leases: the heartbeat of a holder that is still at work.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "args.h"
+#include "catalog/pg_type.h"
+#include "funcapi.h"
+#include "judge.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+typedef struct Extend
+{
+	Judgement	j;				/* must be first */
+	int64		lease;			/* seconds */
+	LeaseRow   *rows;			/* as extended, where the verdict is ok */
+} Extend;
+
+PG_FUNCTION_INFO_V1(inbox_extend);
+PG_FUNCTION_INFO_V1(inbox_extend_batch);
+
+static Verdict
+extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
+{
+	Extend	   *e = (Extend *) j;
+	RowChange	change;
+
+	ChangeExtend(&change, j->q, row, j->now, e->lease);
+	e->rows[item] = *row;
+	/* a lease that already reaches further needs no write */
+	if (DatumGetTimestampTz(change.value[ROLE_LOCKED_UNTIL]) != row->locked_until)
+	{
+		TupleTableSlot *slot = WriterUpdate(&j->writer, leaf, &change);
+
+		JudgeRequireWritten(j, slot != NULL);
+		LeaseReadRow(j->q, leaf->attnos, slot, &e->rows[item]);
+	}
+	return VERDICT_OK;
+}
+
+static void
+extend_all(Extend *e, Queue *q, FunctionCallInfo fcinfo, Datum *receipts,
+		   bool *nulls, int n)
+{
+	JudgeInit(&e->j, q, receipts, nulls, n, extend_row);
+	e->lease = LeaseSeconds(q, fcinfo, 2);
+	e->rows = palloc0(n * sizeof(LeaseRow));
+	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	JudgeAll(&e->j, LockTupleNoKeyExclusive);
+}
+
+/*
+ * put_result
+ *		verdict, new_receipt, locked_until
+ */
+static void
+put_result(Extend *e, int i, Datum *values, bool *nulls)
+{
+	values[0] = CStringGetTextDatum(VerdictName(e->j.verdicts[i]));
+	nulls[0] = false;
+	nulls[1] = nulls[2] = e->j.verdicts[i] != VERDICT_OK;
+	if (e->j.verdicts[i] == VERDICT_OK)
+	{
+		values[1] = CStringGetTextDatum(ReceiptText(e->j.q, e->j.receipts[i].id,
+													&e->rows[i]));
+		values[2] = TimestampTzGetDatum(e->rows[i].locked_until);
+	}
+}
+
+Datum
+inbox_extend(PG_FUNCTION_ARGS)
+{
+	Queue	   *q;
+	Extend		e;
+	Datum		receipt;
+	bool		isnull;
+	TupleDesc	desc;
+	Datum		values[3];
+	bool		nulls[3];
+
+	ArgRequireWritable("inbox_extend");
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
+	receipt = PG_GETARG_DATUM(1);
+	isnull = PG_ARGISNULL(1);
+	extend_all(&e, q, fcinfo, &receipt, &isnull, 1);
+	put_result(&e, 0, values, nulls);
+	QueueClose(q);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+Datum
+inbox_extend_batch(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Queue	   *q;
+	Extend		e;
+	ArgArray	receipts;
+
+	ArgRequireWritable("inbox_extend_batch");
+	InitMaterializedSRF(fcinfo, 0);
+	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
+	ArgNotNull(fcinfo, 1, "receipts");
+	ArgGetArray(fcinfo, 1, TEXTOID, &receipts);
+	extend_all(&e, q, fcinfo, receipts.values, receipts.nulls, receipts.n);
+	for (int i = 0; i < receipts.n; i++)
+	{
+		Datum		values[4];
+		bool		nulls[4];
+
+		values[0] = receipts.values[i];
+		nulls[0] = receipts.nulls[i];
+		put_result(&e, i, values + 1, nulls + 1);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	QueueClose(q);
+	return (Datum) 0;
+}

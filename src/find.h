@@ -1,0 +1,35 @@
+/*-------------------------------------------------------------------------
+ *
+ * find.h
+ *	  The one place that finds claimable rows; see find.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_FIND_H
+#define INBOX_FIND_H
+
+#include "executor/spi.h"
+#include "queue.h"
+
+typedef struct Finder
+{
+	Queue	   *q;
+	TimestampTz now;
+	text	   *group;			/* only rows of this group_key, or NULL */
+	uint64		chunk;			/* how many rows to read at a time */
+	/* where we are */
+	bool		started;
+	bool		null_level;		/* reading the rows without a priority */
+	int64		level;			/* the priority being read */
+	Portal		portal;			/* open on that level, or NULL */
+	SPITupleTable *rows;
+	uint64		nrows;
+	uint64		next;
+} Finder;
+
+extern void FindBegin(Finder *f, Queue *q, TimestampTz now, text *group,
+					  int64 max_rows);
+extern bool FindNext(Finder *f, Oid *relid, ItemPointer tid);
+extern void FindEnd(Finder *f);
+
+#endif							/* INBOX_FIND_H */

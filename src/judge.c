@@ -1,0 +1,169 @@
+/*-------------------------------------------------------------------------
+ *
+ * judge.c
+ *	  Judge receipts by the rows they name, and act for those that hold.
+ *
+ * Extend and settle differ only in what they do for a receipt that holds its
+ * row.  What they share is told here:
+ *
+ * 1. Take every receipt apart; a malformed one is judged invalid.
+ * 2. Go through the receipts in the order of their ids, whatever order they
+ *	  came in: two calls over the same rows then lock them in the same order
+ *	  and cannot deadlock.
+ * 3. Lock each row in its newest version, waiting for whoever is changing it;
+ *	  judge each of the receipts that name it; act for the one that holds it,
+ *	  if any.
+ *
+ * The answer is one verdict for each receipt, in the order they came in.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "judge.h"
+#include "locate.h"
+
+const char *
+VerdictName(Verdict verdict)
+{
+	static const char *const names[] = {
+		[VERDICT_OK] = "ok",
+		[VERDICT_DEAD] = "dead",
+		[VERDICT_STALE] = "stale",
+		[VERDICT_GONE] = "gone",
+		[VERDICT_DUPLICATE] = "duplicate",
+		[VERDICT_INVALID] = "invalid",
+	};
+
+	return names[verdict];
+}
+
+void
+JudgeInit(Judgement *j, Queue *q, Datum *receipts, bool *nulls, int n,
+		  JudgeAct act)
+{
+	memset(j, 0, sizeof(*j));
+	j->q = q;
+	j->n = n;
+	j->act = act;
+	j->receipts = palloc0(n * sizeof(Receipt));
+	j->verdicts = palloc0(n * sizeof(Verdict));
+	for (int i = 0; i < n; i++)
+	{
+		ReceiptParse(q, nulls[i] ? NULL : DatumGetTextPP(receipts[i]),
+					 &j->receipts[i]);
+		if (!j->receipts[i].valid)
+			j->verdicts[i] = VERDICT_INVALID;
+	}
+}
+
+static int
+compare_items(const void *a, const void *b, void *arg)
+{
+	Judgement  *j = (Judgement *) arg;
+	int			i = *(const int *) a;
+	int			k = *(const int *) b;
+	int			cmp;
+
+	cmp = ReceiptCompareIds(j->q, j->receipts[i].id, j->receipts[k].id);
+	return cmp != 0 ? cmp : i - k;
+}
+
+static bool
+named_before(Judgement *j, const int *order, int i)
+{
+	for (int k = 0; k < i; k++)
+	{
+		if (j->receipts[order[k]].number == j->receipts[order[i]].number)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * judge_row
+ *		All receipts of one id: order[0] to order[n - 1].
+ */
+static void
+judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
+		  int n)
+{
+	RowLeaf    *leaf = NULL;
+	LeaseRow	row;
+	Verdict		otherwise = VERDICT_GONE;
+	int			holder = -1;
+
+	if (LocateRow(loc, j->receipts[order[0]].id, mode, LockWaitBlock,
+				  &leaf) == LOCATE_OK)
+	{
+		LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
+		if (!row.finished)
+			otherwise = VERDICT_STALE;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		int			item = order[i];
+
+		if (named_before(j, order, i))
+			j->verdicts[item] = VERDICT_DUPLICATE;
+		else
+		{
+			j->verdicts[item] = otherwise;
+			if (otherwise == VERDICT_STALE &&
+				ReceiptHeld(j->q, &j->receipts[item], &row))
+				holder = item;
+		}
+	}
+	if (holder >= 0)
+		j->verdicts[holder] = j->act(j, leaf, &row, holder);
+}
+
+/*
+ * JudgeAll
+ *		Judge and act; mode is how the rows are locked.
+ */
+void
+JudgeAll(Judgement *j, LockTupleMode mode)
+{
+	int		   *order = palloc(j->n * sizeof(int));
+	int			n = 0;
+	Locator		loc;
+
+	for (int i = 0; i < j->n; i++)
+	{
+		if (j->receipts[i].valid)
+			order[n++] = i;
+	}
+	qsort_arg(order, n, sizeof(int), compare_items, j);
+	j->now = LeaseNow();
+	WriterBegin(&j->writer, j->q);
+	LocateBegin(&loc, &j->writer);
+	for (int i = 0, end; i < n; i = end)
+	{
+		for (end = i + 1; end < n; end++)
+		{
+			if (ReceiptCompareIds(j->q, j->receipts[order[i]].id,
+								  j->receipts[order[end]].id) != 0)
+				break;
+		}
+		judge_row(j, &loc, mode, order + i, end - i);
+	}
+	LocateEnd(&loc);
+	WriterEnd(&j->writer);
+}
+
+/*
+ * JudgeRequireWritten
+ *		A row that its holder may change but a trigger or policy keeps from
+ *		being changed is an error: a verdict would say something else.
+ */
+void
+JudgeRequireWritten(Judgement *j, bool written)
+{
+	if (!written)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("a row of queue \"%s\" could not be changed",
+						j->q->relname),
+				 errdetail("A trigger or a row security policy of the table kept it as it is.")));
+}

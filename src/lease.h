@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease.h
+ *	  The rules of a lease, over the lease columns of one row; see lease.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_LEASE_H
+#define INBOX_LEASE_H
+
+#include "executor/tuptable.h"
+#include "queue.h"
+#include "write.h"
+
+/* The lease columns of a row version; what the queue lacks reads as NULL. */
+typedef struct LeaseRow
+{
+	bool		leased;			/* locked_until is not NULL */
+	TimestampTz locked_until;
+	bool		claimed;		/* claimed_at is not NULL */
+	TimestampTz claimed_at;
+	int64		attempt;		/* as stored; NULL reads as none yet */
+	bool		has_due;
+	TimestampTz due_at;
+	bool		finished;		/* processed_at is not NULL */
+} LeaseRow;
+
+extern TimestampTz LeaseNow(void);
+extern int64 LeaseSeconds(Queue *q, FunctionCallInfo fcinfo, int arg);
+extern void LeaseReadRow(Queue *q, const AttrNumber *attnos,
+						 TupleTableSlot *slot, LeaseRow *row);
+extern int64 LeaseReported(Queue *q, const LeaseRow *row);
+extern bool LeaseSpent(Queue *q, const LeaseRow *row);
+extern bool LeaseClaimable(Queue *q, const LeaseRow *row, TimestampTz now);
+
+extern void ChangeInit(RowChange *change);
+extern void ChangeSet(RowChange *change, Role role, Datum value);
+extern void ChangeSetNull(RowChange *change, Role role);
+extern void ChangeTake(RowChange *change, Queue *q, const LeaseRow *row,
+					   TimestampTz now, int64 lease);
+extern void ChangeExtend(RowChange *change, Queue *q, const LeaseRow *row,
+						 TimestampTz now, int64 lease);
+extern void ChangeFinish(RowChange *change, Queue *q, TimestampTz now,
+						 const char *error);
+extern void ChangeRetry(RowChange *change, Queue *q, const LeaseRow *row,
+						TimestampTz now, const Interval *delay,
+						const char *error);
+extern void ChangeRelease(RowChange *change, Queue *q, const LeaseRow *row,
+						  const char *error);
+extern Datum LeaseAttemptDatum(Queue *q, int64 attempt);
+
+#endif							/* INBOX_LEASE_H */

@@ -1,0 +1,244 @@
+/*-------------------------------------------------------------------------
+ *
+ * locate.c
+ *	  Find a row by its id and lock its newest version.
+ *
+ * Extend, settle and stamp come here.  They must judge a row by its newest
+ * version, and wait for whoever is changing it: a heartbeat in flight or a
+ * claim that has not committed is then never mistaken for a lost lease.
+ *
+ * 1. Take a snapshot of this moment (the transaction's own may be old), and
+ *	  find by the id the version that it sees.  If it sees none, no version
+ *	  had committed when we began, and nobody can hold a receipt for one that
+ *	  commits later: the row is gone.
+ * 2. Lock that version, following the chain of updates to the newest one and
+ *	  waiting for its writer.
+ *
+ * A plain table is searched through the unique index on its id, with
+ * SnapshotAny, and each version is tested against the snapshot by hand.  That
+ * reads exactly what an ordinary scan would, yet leaves no predicate locks
+ * behind, so that at SERIALIZABLE two settlements never fail each other.  A
+ * partitioned table, a table with children and one with row security for this
+ * user are searched by SQL.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/stratnum.h"
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "errors.h"
+#include "locate.h"
+#include "miscadmin.h"
+#include "receipt.h"
+#include "utils/fmgroids.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+
+/*
+ * LockVersion
+ *		Lock one row version into leaf->old; flags as for table_tuple_lock.
+ */
+TM_Result
+LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
+			LockTupleMode mode, LockWaitPolicy policy, uint8 flags)
+{
+	TM_FailureData tmfd;
+
+	return table_tuple_lock(leaf->rel, tid, snapshot, leaf->old,
+							GetCurrentCommandId(true), mode, policy, flags,
+							&tmfd);
+}
+
+/*
+ * FreshSnapshot
+ *		A snapshot of this moment for a search by SQL, to be pushed.
+ *
+ * At SERIALIZABLE the search must not add to the transaction's read set.  A
+ * snapshot of the type SNAPSHOT_SELF does not: it sees what is committed as
+ * it goes, which is as good for rows that are locked and judged next.  It is
+ * kept from tables with row security, whose policies may contain any query.
+ */
+Snapshot
+FreshSnapshot(Queue *q, SnapshotData *copy)
+{
+	if (!IsolationIsSerializable() ||
+		check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
+		return GetLatestSnapshot();
+	memcpy(copy, GetLatestSnapshot(), sizeof(SnapshotData));
+	copy->snapshot_type = SNAPSHOT_SELF;
+	return copy;
+}
+
+void
+LocateBegin(Locator *loc, RowWriter *w)
+{
+	Queue	   *q = w->q;
+	RowLeaf    *leaf;
+
+	memset(loc, 0, sizeof(*loc));
+	loc->w = w;
+	if (!OidIsValid(q->id_index) ||
+		check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
+		return;
+	leaf = WriterLeaf(w, q->relid);
+	loc->index = index_open(q->id_index, AccessShareLock);
+	loc->slot = table_slot_create(leaf->rel, NULL);
+	loc->scan = index_beginscan(leaf->rel, loc->index, SnapshotAny, 1, 0);
+	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
+}
+
+void
+LocateEnd(Locator *loc)
+{
+	if (loc->scan == NULL)
+		return;
+	UnregisterSnapshot(loc->snapshot);
+	index_endscan(loc->scan);
+	ExecDropSingleTupleTableSlot(loc->slot);
+	index_close(loc->index, NoLock);
+}
+
+static RegProcedure
+equal_function(Oid type)
+{
+	switch (type)
+	{
+		case INT8OID:
+			return F_INT8EQ;
+		case INT4OID:
+			return F_INT4EQ;
+		case UUIDOID:
+			return F_UUID_EQ;
+		default:
+			return F_TEXTEQ;
+	}
+}
+
+static bool
+find_by_index(Locator *loc, Datum id, ItemPointer tid)
+{
+	Queue	   *q = loc->w->q;
+	Relation	rel = loc->scan->heapRelation;
+	ScanKeyData key;
+
+	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber,
+						   q->col[ROLE_ID].type,
+						   loc->index->rd_indcollation[0],
+						   equal_function(q->col[ROLE_ID].type), id);
+	index_rescan(loc->scan, &key, 1, NULL, 0);
+	while (index_getnext_slot(loc->scan, ForwardScanDirection, loc->slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (table_tuple_satisfies_snapshot(rel, loc->slot, loc->snapshot))
+		{
+			*tid = loc->slot->tts_tid;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+find_by_sql(Locator *loc, Datum id, Oid *relid, ItemPointer tid)
+{
+	Queue	   *q = loc->w->q;
+	SnapshotData copy;
+	SPIPlanPtr	plan;
+	bool		found;
+	bool		isnull;
+
+	SPI_connect();
+	plan = QueueFindPlan(q, PLAN_LOCATE, 0);
+	if (plan == NULL)
+		plan = QueueSavePlan(q, PLAN_LOCATE, 0,
+							 psprintf("SELECT tableoid, ctid FROM %s WHERE %s OPERATOR(pg_catalog.=) $1",
+									  q->name, q->colname[ROLE_ID]),
+							 1, &q->col[ROLE_ID].type, CURSOR_OPT_GENERIC_PLAN);
+	SPI_execute_snapshot(plan, &id, NULL, FreshSnapshot(q, &copy),
+						 InvalidSnapshot, true, false, 1);
+	found = SPI_processed > 0;
+	if (found)
+	{
+		HeapTuple	tuple = SPI_tuptable->vals[0];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+
+		*relid = DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull));
+		*tid = *(ItemPointer) DatumGetPointer(SPI_getbinval(tuple, desc, 2, &isnull));
+	}
+	SPI_finish();
+	return found;
+}
+
+/*
+ * LocateVisible
+ *		Find the version that is visible now into leaf->old, without a lock;
+ *		NULL when there is none.
+ */
+RowLeaf *
+LocateVisible(Locator *loc, Datum id, ItemPointer tid)
+{
+	Oid			relid = loc->w->q->relid;
+	RowLeaf    *leaf;
+
+	CHECK_FOR_INTERRUPTS();
+	if (loc->scan != NULL ? !find_by_index(loc, id, tid) :
+		!find_by_sql(loc, id, &relid, tid))
+		return NULL;
+	leaf = WriterLeaf(loc->w, relid);
+	if (!table_tuple_fetch_row_version(leaf->rel, tid, SnapshotAny, leaf->old))
+		return NULL;
+	return leaf;
+}
+
+/*
+ * LocateRow
+ *		Find, wait as the policy says, lock.  *leaf is set when the result is
+ *		LOCATE_OK.
+ */
+LocateResult
+LocateRow(Locator *loc, Datum id, LockTupleMode mode, LockWaitPolicy policy,
+		  RowLeaf **leaf)
+{
+	Queue	   *q = loc->w->q;
+	Oid			relid = q->relid;
+	ItemPointerData tid;
+	TM_Result	result;
+	bool		isnull;
+
+	CHECK_FOR_INTERRUPTS();
+	if (loc->scan != NULL ? !find_by_index(loc, id, &tid) :
+		!find_by_sql(loc, id, &relid, &tid))
+		return LOCATE_GONE;
+	*leaf = WriterLeaf(loc->w, relid);
+	result = LockVersion(*leaf, &tid, GetActiveSnapshot(), mode, policy,
+						 TUPLE_LOCK_FLAG_FIND_LAST_VERSION);
+	switch (result)
+	{
+		case TM_Ok:
+			/* the id itself may have been changed under us */
+			if (ReceiptCompareIds(q, id,
+								  slot_getattr((*leaf)->old,
+											   (*leaf)->attnos[ROLE_ID],
+											   &isnull)) != 0)
+				return LOCATE_GONE;
+			return LOCATE_OK;
+		case TM_WouldBlock:
+			return LOCATE_LOCKED;
+		case TM_Deleted:
+			return LOCATE_GONE;
+		case TM_SelfModified:
+			ereport(ERROR,
+					(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+					 errmsg("a row of queue \"%s\" is being changed by the current command",
+							q->relname),
+					 errhint("Settle it in a statement of its own.")));
+			break;
+		default:
+			elog(ERROR, "unexpected result %d of locking a row", result);
+	}
+	return LOCATE_GONE;			/* keep compiler quiet */
+}

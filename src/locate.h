@@ -1,0 +1,45 @@
+/*-------------------------------------------------------------------------
+ *
+ * locate.h
+ *	  Find a row by its id and lock its newest version; see locate.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_LOCATE_H
+#define INBOX_LOCATE_H
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "nodes/lockoptions.h"
+#include "utils/snapshot.h"
+#include "write.h"
+
+typedef enum LocateResult
+{
+	LOCATE_OK,					/* locked; the version is in leaf->old */
+	LOCATE_GONE,				/* no such row */
+	LOCATE_LOCKED				/* somebody holds it (LockWaitSkip only) */
+} LocateResult;
+
+typedef struct Locator
+{
+	RowWriter  *w;
+	/* searching without SQL */
+	Relation	index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;
+	Snapshot	snapshot;
+} Locator;
+
+extern TM_Result LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
+							 LockTupleMode mode, LockWaitPolicy policy,
+							 uint8 flags);
+extern Snapshot FreshSnapshot(Queue *q, SnapshotData *copy);
+
+extern void LocateBegin(Locator *loc, RowWriter *w);
+extern RowLeaf *LocateVisible(Locator *loc, Datum id, ItemPointer tid);
+extern LocateResult LocateRow(Locator *loc, Datum id, LockTupleMode mode,
+							  LockWaitPolicy policy, RowLeaf **leaf);
+extern void LocateEnd(Locator *loc);
+
+#endif							/* INBOX_LOCATE_H */

@@ -1,0 +1,290 @@
+/*-------------------------------------------------------------------------
+ *
+ * settle.c
+ *	  Settlements: end a delivery.
+ *
+ * Misspelt outcomes, bad delays and arrays of another length are misuse: an
+ * error before anything is written.  Whatever is wrong with a receipt is a
+ * verdict instead, since it must not stop a consumer's loop.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "args.h"
+#include "bury.h"
+#include "catalog/pg_type.h"
+#include "duration.h"
+#include "errors.h"
+#include "funcapi.h"
+#include "judge.h"
+#include "settle.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+typedef enum Outcome
+{
+	OUTCOME_DONE,
+	OUTCOME_DROP,
+	OUTCOME_RETRY,
+	OUTCOME_RELEASE,
+	OUTCOME_DEAD
+} Outcome;
+
+static const char *const outcome_names[] = {
+	[OUTCOME_DONE] = "done",
+	[OUTCOME_DROP] = "drop",
+	[OUTCOME_RETRY] = "retry",
+	[OUTCOME_RELEASE] = "release",
+	[OUTCOME_DEAD] = "dead",
+};
+
+/* What one receipt of a call asks for. */
+typedef struct Request
+{
+	Outcome		outcome;
+	Interval   *delay;			/* or NULL */
+	char	   *error;			/* or NULL */
+} Request;
+
+typedef struct Settle
+{
+	Judgement	j;				/* must be first */
+	Request    *requests;
+} Settle;
+
+PG_FUNCTION_INFO_V1(inbox_settle);
+PG_FUNCTION_INFO_V1(inbox_settle_batch);
+
+static Outcome
+parse_outcome(const char *name)
+{
+	for (int i = 0; i < lengthof(outcome_names); i++)
+	{
+		if (strcmp(name, outcome_names[i]) == 0)
+			return (Outcome) i;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid outcome \"%s\"", name),
+			 errhint("Valid outcomes are done, drop, retry, release and dead.")));
+	return OUTCOME_DONE;		/* keep compiler quiet */
+}
+
+/*
+ * check_request
+ *		What is misuse whatever the state of the row.
+ */
+static void
+check_request(Queue *q, const Request *request)
+{
+	if (request->delay != NULL)
+		DurationCheckDelay(request->delay);
+	if (request->outcome == OUTCOME_DEAD)
+		BuryRequire(q);
+}
+
+static bool
+deletes(Queue *q, Outcome outcome)
+{
+	return (outcome == OUTCOME_DONE || outcome == OUTCOME_DROP) &&
+		!QueueHas(q, ROLE_PROCESSED_AT);
+}
+
+static Verdict
+bury(Judgement *j, RowLeaf *leaf, BuryCause cause, const char *error)
+{
+	BuryRequire(j->q);
+	BuryRow(j->q, leaf->rel, leaf->old, cause, error, false);
+	return VERDICT_DEAD;
+}
+
+/*
+ * settle_row
+ *		Settle a row that is locked and held.
+ */
+static Verdict
+settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
+{
+	Queue	   *q = j->q;
+	Request    *request = &((Settle *) j)->requests[item];
+	RowChange	change;
+
+	switch (request->outcome)
+	{
+		case OUTCOME_DONE:
+		case OUTCOME_DROP:
+			if (deletes(q, request->outcome))
+			{
+				JudgeRequireWritten(j, WriterDelete(&j->writer, leaf));
+				return VERDICT_OK;
+			}
+			ChangeFinish(&change, q, j->now, request->error);
+			break;
+		case OUTCOME_RETRY:
+			if (LeaseSpent(q, row))
+				return bury(j, leaf, CAUSE_FAILED, request->error);
+			ChangeRetry(&change, q, row, j->now, request->delay, request->error);
+			break;
+		case OUTCOME_RELEASE:
+			ChangeRelease(&change, q, row, request->error);
+			break;
+		case OUTCOME_DEAD:
+			return bury(j, leaf, CAUSE_BURIED, request->error);
+	}
+	JudgeRequireWritten(j, WriterUpdate(&j->writer, leaf, &change) != NULL);
+	return VERDICT_OK;
+}
+
+/*
+ * settle_all
+ *		Check the caller's rights for all that is asked, then settle.
+ */
+static void
+settle_all(Settle *s)
+{
+	AclMode		mode = ACL_SELECT | ACL_UPDATE;
+
+	for (int i = 0; i < s->j.n; i++)
+	{
+		if (deletes(s->j.q, s->requests[i].outcome))
+			mode |= ACL_DELETE;
+	}
+	QueueCheckRights(s->j.q, mode);
+	JudgeAll(&s->j, LockTupleExclusive);
+}
+
+/*
+ * require_held
+ *		"strict": take the whole transaction back when a receipt holds nothing.
+ */
+static void
+require_held(Judgement *j)
+{
+	for (int i = 0; i < j->n; i++)
+	{
+		if (j->verdicts[i] == VERDICT_OK || j->verdicts[i] == VERDICT_DEAD)
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_INBOX_NOT_HELD),
+				 errmsg("receipt %d of %d for queue \"%s\" is %s",
+						i + 1, j->n, j->q->relname,
+						VerdictName(j->verdicts[i])),
+				 errdetail("Under strict, a settlement without effect rolls back what was done with it."),
+				 errhint("Another consumer has the row, or it is finished: drop this delivery and go on.")));
+	}
+}
+
+/*
+ * SettleDone
+ *		Settle these receipts as done; what holds nothing is skipped.
+ */
+void
+SettleDone(Queue *q, Datum *receipts, bool *nulls, int n)
+{
+	Settle		s;
+
+	JudgeInit(&s.j, q, receipts, nulls, n, settle_row);
+	s.requests = palloc0(n * sizeof(Request));
+	settle_all(&s);
+}
+
+Datum
+inbox_settle(PG_FUNCTION_ARGS)
+{
+	Queue	   *q;
+	Settle		s;
+	Request		request;
+	Datum		receipt;
+	bool		isnull;
+
+	ArgRequireWritable("inbox_settle");
+	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
+	receipt = PG_GETARG_DATUM(1);
+	isnull = PG_ARGISNULL(1);
+	JudgeInit(&s.j, q, &receipt, &isnull, 1, settle_row);
+	ArgNotNull(fcinfo, 2, "outcome");
+	request.outcome = parse_outcome(ArgString(fcinfo, 2));
+	request.delay = PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3);
+	request.error = ArgString(fcinfo, 4);
+	check_request(q, &request);
+	s.requests = &request;
+	settle_all(&s);
+	if (!PG_ARGISNULL(5) && PG_GETARG_BOOL(5))
+		require_held(&s.j);
+	QueueClose(q);
+	PG_RETURN_TEXT_P(cstring_to_text(VerdictName(s.j.verdicts[0])));
+}
+
+/*
+ * read_requests
+ *		The arguments of inbox_settle_batch that say what to do.
+ */
+static Request *
+read_requests(FunctionCallInfo fcinfo, Queue *q, int n)
+{
+	Request    *requests = palloc0(n * sizeof(Request));
+	ArgArray	outcomes;
+	ArgArray	delays;
+	ArgArray	errors;
+
+	ArgNotNull(fcinfo, 2, "outcomes");
+	ArgGetArray(fcinfo, 2, TEXTOID, &outcomes);
+	ArgGetArray(fcinfo, 3, INTERVALOID, &delays);
+	ArgGetArray(fcinfo, 4, TEXTOID, &errors);
+	ArgCheckLength(&outcomes, "outcomes", n, "receipts", true);
+	ArgCheckLength(&delays, "delays", n, "receipts", true);
+	ArgCheckLength(&errors, "errors", n, "receipts", true);
+	for (int i = 0; i < n; i++)
+	{
+		int			o = outcomes.n == 1 ? 0 : i;
+		int			d = delays.n == 1 ? 0 : i;
+		int			e = errors.n == 1 ? 0 : i;
+
+		if (outcomes.nulls[o])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("element %d of outcomes must not be null", o + 1)));
+		requests[i].outcome = parse_outcome(TextDatumGetCString(outcomes.values[o]));
+		if (delays.given && !delays.nulls[d])
+			requests[i].delay = DatumGetIntervalP(delays.values[d]);
+		if (errors.given && !errors.nulls[e])
+			requests[i].error = TextDatumGetCString(errors.values[e]);
+		check_request(q, &requests[i]);
+	}
+	return requests;
+}
+
+Datum
+inbox_settle_batch(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Queue	   *q;
+	Settle		s;
+	ArgArray	receipts;
+
+	ArgRequireWritable("inbox_settle_batch");
+	InitMaterializedSRF(fcinfo, 0);
+	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
+	ArgNotNull(fcinfo, 1, "receipts");
+	ArgGetArray(fcinfo, 1, TEXTOID, &receipts);
+	JudgeInit(&s.j, q, receipts.values, receipts.nulls, receipts.n, settle_row);
+	s.requests = read_requests(fcinfo, q, receipts.n);
+	settle_all(&s);
+	if (!PG_ARGISNULL(5) && PG_GETARG_BOOL(5))
+		require_held(&s.j);
+	for (int i = 0; i < receipts.n; i++)
+	{
+		Receipt    *receipt = &s.j.receipts[i];
+		Datum		values[3];
+		bool		nulls[3] = {receipts.nulls[i], !receipt->valid, false};
+
+		values[0] = receipts.values[i];
+		if (receipt->valid)
+			values[1] = CStringGetTextDatum(ReceiptIdText(q, receipt->id));
+		values[2] = CStringGetTextDatum(VerdictName(s.j.verdicts[i]));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	QueueClose(q);
+	return (Datum) 0;
+}

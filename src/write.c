@@ -1,0 +1,434 @@
+/*-------------------------------------------------------------------------
+ *
+ * write.c
+ *	  The one place that changes rows of a queue.
+ *
+ * The caller has found a row and locked its newest version, which is in the
+ * leaf's slot "old".  What is left is to write the next version, or to delete
+ * the row, in one of two ways.
+ *
+ * Directly, through the executor's functions for a single row, as the apply
+ * worker of logical replication does it: constraints, foreign keys, AFTER ROW
+ * triggers and indexes are served.  No snapshot is read, so at SERIALIZABLE
+ * nothing is added to the transaction's read set, and two claimers of
+ * neighbouring rows never fail each other.
+ *
+ * By SQL, where the row alone does not say what an UPDATE would do: row
+ * security for this user, rules, BEFORE ROW and statement triggers, generated
+ * columns, privileges on columns only, a partition key among the columns we
+ * write.  The statement runs on a snapshot taken after the lock, which sees
+ * exactly the version that is locked.  It can write nothing (a trigger or a
+ * policy says no); the caller is told.
+ *
+ * WriterEnd steps the command counter, so that whatever comes next in the
+ * transaction sees what was written.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/partition.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+#include "write.h"
+
+void
+WriterBegin(RowWriter *w, Queue *q)
+{
+	memset(w, 0, sizeof(*w));
+	w->q = q;
+	w->cxt = CurrentMemoryContext;
+}
+
+/*
+ * Could writing the columns of our roles move a row of this partition?
+ */
+static bool
+may_move(Queue *q, Relation leaf)
+{
+	List	   *ancestors;
+	ListCell   *lc;
+	bool		result = false;
+
+	if (!leaf->rd_rel->relispartition)
+		return false;
+	ancestors = get_partition_ancestors(RelationGetRelid(leaf));
+	foreach(lc, ancestors)
+	{
+		Relation	rel = table_open(lfirst_oid(lc), AccessShareLock);
+		PartitionKey key = RelationGetPartitionKey(rel);
+
+		for (int i = 0; i < key->partnatts && !result; i++)
+		{
+			Role		role;
+
+			/* an expression may contain any column */
+			result = key->partattrs[i] == 0 ||
+				(LabelReadRole(q->relid,
+							   get_attnum(q->relid,
+										  get_attname(RelationGetRelid(rel),
+													  key->partattrs[i], false)),
+							   &role) &&
+				 role != ROLE_ID && role != ROLE_PAYLOAD &&
+				 role != ROLE_PRIORITY && role != ROLE_ENQUEUED_AT &&
+				 role != ROLE_PARTITION_KEY && role != ROLE_DEDUP_KEY);
+		}
+		table_close(rel, NoLock);
+	}
+	list_free(ancestors);
+	return result;
+}
+
+static bool
+has_rights(Oid relid, AclMode mode)
+{
+	return (pg_class_aclmask(relid, GetUserId(), mode, ACLMASK_ALL) & mode) == mode;
+}
+
+/*
+ * choose_way
+ *		Which writes to this leaf need no SQL.
+ */
+static void
+choose_way(Queue *q, RowLeaf *leaf, Relation root)
+{
+	Relation	rel = leaf->rel;
+	TriggerDesc *trig = rel->trigdesc;
+	TriggerDesc *roottrig = root->trigdesc;
+	bool		plain;
+
+	plain = rel->rd_rel->relkind == RELKIND_RELATION &&
+		rel->rd_rules == NULL && root->rd_rules == NULL &&
+		check_enable_rls(q->relid, InvalidOid, true) != RLS_ENABLED &&
+		!(rel->rd_att->constr && rel->rd_att->constr->has_generated_stored);
+
+	leaf->direct_update = plain && !may_move(q, rel) &&
+		has_rights(q->relid, ACL_SELECT | ACL_UPDATE) &&
+		!(trig && (trig->trig_update_before_row ||
+				   trig->trig_update_old_table ||
+				   trig->trig_update_new_table)) &&
+		!(roottrig && (roottrig->trig_update_before_statement ||
+					   roottrig->trig_update_after_statement));
+	leaf->direct_delete = plain &&
+		has_rights(q->relid, ACL_SELECT | ACL_DELETE) &&
+		!(trig && (trig->trig_delete_before_row ||
+				   trig->trig_delete_old_table)) &&
+		!(roottrig && (roottrig->trig_delete_before_statement ||
+					   roottrig->trig_delete_after_statement));
+}
+
+/*
+ * WriterLeaf
+ *		The leaf a row was found in, opened at its first row.
+ */
+RowLeaf *
+WriterLeaf(RowWriter *w, Oid relid)
+{
+	RowLeaf    *leaf;
+	MemoryContext old;
+
+	for (leaf = w->leaves; leaf != NULL; leaf = leaf->next)
+	{
+		if (RelationGetRelid(leaf->rel) == relid)
+			return leaf;
+	}
+	old = MemoryContextSwitchTo(w->cxt);
+	leaf = palloc0(sizeof(RowLeaf));
+	leaf->rel = table_open(relid, RowExclusiveLock);
+	QueueMapRoles(w->q, leaf->rel, leaf->attnos);
+	leaf->old = table_slot_create(leaf->rel, NULL);
+	if (relid == w->q->relid)
+		choose_way(w->q, leaf, leaf->rel);
+	else
+	{
+		Relation	root = table_open(w->q->relid, NoLock);
+
+		choose_way(w->q, leaf, root);
+		table_close(root, NoLock);
+	}
+	leaf->next = w->leaves;
+	w->leaves = leaf;
+	MemoryContextSwitchTo(old);
+	return leaf;
+}
+
+/*
+ * prepare_direct
+ *		What the executor's functions for a single row need.
+ */
+static void
+prepare_direct(RowWriter *w, RowLeaf *leaf)
+{
+	MemoryContext old;
+
+	if (leaf->rri != NULL)
+		return;
+	old = MemoryContextSwitchTo(w->cxt);
+	leaf->new = MakeSingleTupleTableSlot(RelationGetDescr(leaf->rel),
+										 &TTSOpsVirtual);
+	leaf->estate = CreateExecutorState();
+	leaf->estate->es_output_cid = GetCurrentCommandId(true);
+	leaf->estate->es_snapshot = GetActiveSnapshot();
+	leaf->updated = MakeResultRangeTable(leaf->estate, leaf->rel);
+	leaf->rri = makeNode(ResultRelInfo);
+	InitResultRelInfo(leaf->rri, leaf->rel, 1, NULL, 0);
+	ExecOpenIndices(leaf->rri, false);
+	if (leaf->rel->trigdesc != NULL && w->triggers == NULL)
+	{
+		AfterTriggerBeginQuery();
+		w->triggers = leaf->estate;
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * new_version
+ *		The old version with the change applied, as a virtual tuple.
+ */
+static void
+new_version(RowLeaf *leaf, const RowChange *change)
+{
+	TupleTableSlot *old = leaf->old;
+	TupleTableSlot *new = ExecClearTuple(leaf->new);
+	int			natts = RelationGetDescr(leaf->rel)->natts;
+
+	slot_getallattrs(old);
+	memcpy(new->tts_values, old->tts_values, natts * sizeof(Datum));
+	memcpy(new->tts_isnull, old->tts_isnull, natts * sizeof(bool));
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+	{
+		if (change->set[role])
+		{
+			new->tts_values[leaf->attnos[role] - 1] = change->value[role];
+			new->tts_isnull[leaf->attnos[role] - 1] = change->isnull[role];
+		}
+	}
+	ExecStoreVirtualTuple(new);
+}
+
+static void
+update_direct(RowWriter *w, RowLeaf *leaf, const RowChange *change)
+{
+	EPQState	epq = {0};		/* only BEFORE ROW triggers would use it */
+	Bitmapset  *updated = NULL;
+
+	prepare_direct(w, leaf);
+	new_version(leaf, change);
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+	{
+		if (change->set[role])
+			updated = bms_add_member(updated, leaf->attnos[role] -
+									 FirstLowInvalidHeapAttributeNumber);
+	}
+	*leaf->updated = updated;
+	ExecSimpleRelationUpdate(leaf->rri, leaf->estate, &epq, leaf->old, leaf->new);
+	ResetPerTupleExprContext(leaf->estate);
+	bms_free(updated);
+}
+
+/*
+ * A saved UPDATE of the columns of some roles; the variant is their set.
+ */
+static SPIPlanPtr
+update_plan(Queue *q, const RowChange *change, int *nargs)
+{
+	uint32		variant = 0;
+	StringInfoData sql;
+	Oid			types[NUM_QUEUE_ROLES + 2];
+	int			n = 0;
+	SPIPlanPtr	plan;
+
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+	{
+		if (change->set[role])
+		{
+			variant |= 1 << role;
+			types[n++] = q->col[role].type;
+		}
+	}
+	*nargs = n;
+	plan = QueueFindPlan(q, PLAN_UPDATE, variant);
+	if (plan != NULL)
+		return plan;
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "UPDATE %s SET ", q->name);
+	n = 0;
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+	{
+		if (change->set[role])
+		{
+			appendStringInfo(&sql, "%s%s = $%d", n > 0 ? ", " : "",
+							 q->colname[role], n + 1);
+			n++;
+		}
+	}
+	appendStringInfo(&sql, " WHERE tableoid OPERATOR(pg_catalog.=) $%d"
+					 " AND ctid OPERATOR(pg_catalog.=) $%d"
+					 " RETURNING tableoid, ctid", n + 1, n + 2);
+	types[n] = OIDOID;
+	types[n + 1] = TIDOID;
+	return QueueSavePlan(q, PLAN_UPDATE, variant, sql.data, n + 2, types, 0);
+}
+
+/*
+ * execute_on_lock
+ *		Run a statement that names one locked row version, on a snapshot that
+ *		sees it; the number of rows it wrote.
+ */
+static uint64
+execute_on_lock(SPIPlanPtr plan, Datum *values, char *nulls)
+{
+	int			rc = SPI_execute_snapshot(plan, values, nulls,
+										  GetLatestSnapshot(), InvalidSnapshot,
+										  false, true, 0);
+
+	if (rc < 0)
+		elog(ERROR, "SPI_execute_snapshot returned %s",
+			 SPI_result_code_string(rc));
+	return SPI_processed;
+}
+
+/*
+ * A row that the statement wrote is read back: a trigger may have had its own
+ * idea of the new version, or the row may have moved to another partition.
+ */
+static TupleTableSlot *
+read_back(RowWriter *w)
+{
+	HeapTuple	tuple = SPI_tuptable->vals[0];
+	TupleDesc	desc = SPI_tuptable->tupdesc;
+	bool		isnull;
+	Oid			relid = DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull));
+	ItemPointerData tid = *(ItemPointer) DatumGetPointer(SPI_getbinval(tuple, desc, 2, &isnull));
+	RowLeaf    *leaf = WriterLeaf(w, relid);
+
+	if (!table_tuple_fetch_row_version(leaf->rel, &tid, SnapshotAny, leaf->old))
+		elog(ERROR, "could not read back a row of \"%s\"", w->q->relname);
+	return leaf->old;
+}
+
+static TupleTableSlot *
+update_by_sql(RowWriter *w, RowLeaf *leaf, const RowChange *change)
+{
+	Queue	   *q = w->q;
+	Datum		values[NUM_QUEUE_ROLES + 2];
+	char		nulls[NUM_QUEUE_ROLES + 2];
+	TupleTableSlot *slot = NULL;
+	int			nargs;
+	int			n = 0;
+	SPIPlanPtr	plan;
+
+	SPI_connect();
+	plan = update_plan(q, change, &nargs);
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+	{
+		if (change->set[role])
+		{
+			values[n] = change->value[role];
+			nulls[n++] = change->isnull[role] ? 'n' : ' ';
+		}
+	}
+	values[n] = ObjectIdGetDatum(RelationGetRelid(leaf->rel));
+	nulls[n++] = ' ';
+	values[n] = PointerGetDatum(&leaf->old->tts_tid);
+	nulls[n] = ' ';
+	if (execute_on_lock(plan, values, nulls) > 0)
+	{
+		slot = read_back(w);
+	}
+	SPI_finish();
+	return slot;
+}
+
+/*
+ * WriterUpdate
+ *		Write the next version of the row locked in leaf->old.  Returns that
+ *		version, valid until the next call, or NULL when a trigger or policy
+ *		kept it from being written.
+ */
+TupleTableSlot *
+WriterUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change)
+{
+	if (!leaf->direct_update)
+		return update_by_sql(w, leaf, change);
+	update_direct(w, leaf, change);
+	return leaf->new;
+}
+
+static bool
+delete_by_sql(RowWriter *w, RowLeaf *leaf)
+{
+	Queue	   *q = w->q;
+	SPIPlanPtr	plan;
+	Datum		values[2];
+	bool		deleted;
+
+	SPI_connect();
+	plan = QueueFindPlan(q, PLAN_DELETE, 0);
+	if (plan == NULL)
+		plan = QueueSavePlan(q, PLAN_DELETE, 0,
+							 psprintf("DELETE FROM %s WHERE tableoid OPERATOR(pg_catalog.=) $1"
+									  " AND ctid OPERATOR(pg_catalog.=) $2", q->name),
+							 2, (Oid[]) {OIDOID, TIDOID}, 0);
+	values[0] = ObjectIdGetDatum(RelationGetRelid(leaf->rel));
+	values[1] = PointerGetDatum(&leaf->old->tts_tid);
+	deleted = execute_on_lock(plan, values, NULL) > 0;
+	SPI_finish();
+	return deleted;
+}
+
+/*
+ * WriterDelete
+ *		Delete the row locked in leaf->old; false when a trigger or policy
+ *		kept it.
+ */
+bool
+WriterDelete(RowWriter *w, RowLeaf *leaf)
+{
+	EPQState	epq = {0};
+
+	if (!leaf->direct_delete)
+		return delete_by_sql(w, leaf);
+	prepare_direct(w, leaf);
+	ExecSimpleRelationDelete(leaf->rri, leaf->estate, &epq, leaf->old);
+	return true;
+}
+
+/*
+ * WriterEnd
+ *		Fire what triggers are due, and close everything.
+ */
+void
+WriterEnd(RowWriter *w)
+{
+	if (w->triggers != NULL)
+		AfterTriggerEndQuery(w->triggers);
+	for (RowLeaf *leaf = w->leaves; leaf != NULL; leaf = leaf->next)
+	{
+		ExecDropSingleTupleTableSlot(leaf->old);
+		if (leaf->new != NULL)
+			ExecDropSingleTupleTableSlot(leaf->new);
+		if (leaf->rri != NULL)
+		{
+			ExecCloseIndices(leaf->rri);
+			ExecCloseResultRelations(leaf->estate);
+			FreeExecutorState(leaf->estate);
+		}
+		table_close(leaf->rel, NoLock);
+	}
+	w->leaves = NULL;
+	w->triggers = NULL;
+	CommandCounterIncrement();
+}
