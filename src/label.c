@@ -315,36 +315,37 @@ LabelList(LabelKind kind)
 	return search.relids;
 }
 
-typedef struct UseSearch
+typedef struct UserSearch
 {
 	const char *token;
 	Oid			except;
-	bool		found;
-} UseSearch;
+	Oid			user;
+} UserSearch;
 
 static bool
-visit_use(Oid relid, const QueueSettings *s, void *arg)
+visit_user(Oid relid, const QueueSettings *s, void *arg)
 {
-	UseSearch  *search = (UseSearch *) arg;
+	UserSearch *search = (UserSearch *) arg;
 
 	if (relid == search->except || s->kind != LABEL_QUEUE ||
 		strcmp(s->dead_letter, search->token) != 0)
 		return true;
-	search->found = true;
+	search->user = relid;
 	return false;
 }
 
 /*
- * LabelDeadInUse
- *		Does a queue other than "except" bury into the table of this token?
+ * LabelDeadUser
+ *		A queue other than "except" that buries into the table of this token,
+ *		or InvalidOid.
  */
-bool
-LabelDeadInUse(const char *token, Oid except)
+Oid
+LabelDeadUser(const char *token, Oid except)
 {
-	UseSearch	search = {token, except, false};
+	UserSearch	search = {token, except, InvalidOid};
 
-	scan_labels(visit_use, &search);
-	return search.found;
+	scan_labels(visit_user, &search);
+	return search.user;
 }
 
 /*

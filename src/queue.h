@@ -74,6 +74,7 @@ typedef struct Queue
 
 extern void QueueInit(void);
 extern Oid	QueueResolve(text *name, LOCKMODE lockmode);
+extern Oid	QueueFindOwned(text *name, LOCKMODE lockmode);
 extern Oid	QueueResolveOwned(text *name, LOCKMODE lockmode);
 extern Queue *QueueOpen(text *name, LOCKMODE lockmode);
 extern Queue *QueueOpenOid(Oid relid);
@@ -81,6 +82,7 @@ extern Queue *QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait);
 extern void QueueClose(Queue *q);
 extern SPIPlanPtr QueueSavePlan(Queue *q, QueuePlan slot, const char *sql,
 								int nargs, Oid *argtypes, int options);
+extern char *QualifiedName(Oid relid);
 extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
 
 /* Rights of the current user on the queue's table; see queue.c. */

@@ -16,3 +16,14 @@ CREATE TYPE inbox_delivery AS (
 	locked_until timestamptz
 );
 COMMENT ON TYPE inbox_delivery IS 'one claimed row as its holder sees it';
+
+-- Set up
+
+CREATE FUNCTION inbox_create(queue text, lease interval = '30 s',
+	max_attempts int = NULL, dead_letter text = NULL,
+	backoff interval = '1 s', backoff_max interval = '1 h',
+	retention interval = NULL, dead_group text = NULL,
+	fifo boolean = false, fifo_retry text = 'hold',
+	if_not_exists boolean = false)
+RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_create IS 'make a new queue; returns its qualified name';
