@@ -284,7 +284,7 @@ inbox_create(PG_FUNCTION_ARGS)
 	settings.created = true;
 	dead_name = SetupReadSettings(fcinfo, FIRST_SETTING, &settings);
 	plan_columns(col, settings.retention != NO_RETENTION);
-	SetupCheck(&settings, col, dead_name != NULL);
+	SetupCheck(&settings, InvalidOid, col, dead_name != NULL);
 
 	namespaceid = find_place(rv, &existing);
 	name = quote_qualified_identifier(get_namespace_name(namespaceid),

@@ -17,8 +17,10 @@
 #include "access/table.h"
 #include "catalog/pg_class.h"
 #include "commands/defrem.h"
+#include "compat.h"
 #include "deadcheck.h"
 #include "deadletter.h"
+#include "miscadmin.h"
 #include "setup.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -137,6 +139,26 @@ check_not_shared(Oid dead, const QueueSettings *settings, Oid queue)
 }
 
 /*
+ * A bury runs as the queue's owner, who need not be the current user when
+ * that is a superuser or a member of the owning role.
+ */
+static void
+check_same_owner(Relation queue, Oid dead)
+{
+	Oid			owner = queue->rd_rel->relowner;
+
+	if (OwnsRelation(dead, owner))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("owner of queue \"%s\" does not own \"%s\"",
+					RelationGetRelationName(queue), get_rel_name(dead)),
+			 errdetail("Messages are buried as the queue's owner."),
+			 errhint("ALTER TABLE %s OWNER TO %s;", QualifiedName(dead),
+					 quote_identifier(GetUserNameFromId(owner, false)))));
+}
+
+/*
  * DeadLetterAttach
  *		Make a table the caller has locked the queue's destination, or refuse.
  */
@@ -153,6 +175,7 @@ DeadLetterAttach(Relation queue, const RoleColumn *col, Oid dead,
 				 errmsg("queue \"%s\" cannot be its own dead letter",
 						RelationGetRelationName(queue)),
 				 errhint("To keep dead letters in the queue's own table, use dead_group.")));
+	check_same_owner(queue, dead);
 	rel = table_open(dead, NoLock);
 	if (!LabelRead(dead, &dead_settings))
 	{

@@ -249,12 +249,32 @@ check_adopted_cap(const QueueSettings *s, bool dead_letter)
 }
 
 /*
+ * Burying by group writes the group key.
+ */
+static void
+check_dead_group(Oid relid, const RoleColumn *col)
+{
+	AttrNumber	attno = col[ROLE_GROUP_KEY].attno;
+
+	needs_role(col, ROLE_GROUP_KEY, "dead_group");
+	if (OidIsValid(relid) && get_attgenerated(relid, attno) != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_GENERATED_ALWAYS),
+				 errmsg("dead_group cannot be set in a generated column"),
+				 errdetail("Column \"%s\" has the role \"%s\".",
+						   get_attname(relid, attno, false),
+						   RoleName(ROLE_GROUP_KEY)),
+				 errhint("Use dead_letter.")));
+}
+
+/*
  * SetupCheck
  *		Do the settings fit each other and the columns?  "dead_letter" tells
- *		that the queue has, or is to have, a table or queue to bury in.
+ *		that the queue has, or is to have, a table or queue to bury in; a
+ *		table yet to be made is InvalidOid.
  */
 void
-SetupCheck(const QueueSettings *settings, const RoleColumn *col,
+SetupCheck(const QueueSettings *settings, Oid relid, const RoleColumn *col,
 		   bool dead_letter)
 {
 	if (settings->backoff_max < settings->backoff)
@@ -269,7 +289,7 @@ SetupCheck(const QueueSettings *settings, const RoleColumn *col,
 				 errmsg("dead_letter and dead_group exclude each other"),
 				 errhint("Use one of them; unset the other with inbox_alter(..., reset => '{...}').")));
 	if (settings->dead_group != NULL)
-		needs_role(col, ROLE_GROUP_KEY, "dead_group");
+		check_dead_group(relid, col);
 	if (settings->retention != NO_RETENTION)
 		needs_role(col, ROLE_PROCESSED_AT, "retention");
 	if (settings->max_attempts > 0)

@@ -32,8 +32,8 @@ extern text *SetupReadSettings(FunctionCallInfo fcinfo, int first,
 							   QueueSettings *settings);
 extern void SetupReset(FunctionCallInfo fcinfo, int n, int first,
 					   QueueSettings *settings, bool *reset);
-extern void SetupCheck(const QueueSettings *settings, const RoleColumn *col,
-					   bool dead_letter);
+extern void SetupCheck(const QueueSettings *settings, Oid relid,
+					   const RoleColumn *col, bool dead_letter);
 extern void SetupExec(const char *sql);
 extern Oid	SetupOpenOwned(text *name, LOCKMODE lockmode,
 						   QueueSettings *settings);
