@@ -72,7 +72,7 @@ static const RoleInfo role_info[NUM_ROLES] = {
 	{TIMESTAMPTZOID}},
 	[ROLE_PROCESSED_AT] = {"processed_at", "timestamp with time zone",
 	{TIMESTAMPTZOID}},
-	[ROLE_LAST_ERROR] = {"last_error", "text or character varying",
+	[ROLE_LAST_ERROR] = {"last_error", "text or character varying without a length",
 	{TEXTOID, VARCHAROID}},
 	[ROLE_DEDUP_KEY] = {"dedup_key", "text or character varying",
 	{TEXTOID, VARCHAROID}},
@@ -122,7 +122,7 @@ RoleTypesText(Role role)
 
 /*
  * Receipts and expiries are compared to the microsecond, so the two columns
- * that hold them must store all of it.
+ * that hold them must store all of it.  An error text may have any length.
  */
 bool
 RoleTypeFits(Role role, Oid type, int32 typmod)
@@ -133,6 +133,8 @@ RoleTypeFits(Role role, Oid type, int32 typmod)
 		return true;
 	if ((role == ROLE_LOCKED_UNTIL || role == ROLE_CLAIMED_AT) &&
 		typmod >= 0 && typmod < 6)
+		return false;
+	if (role == ROLE_LAST_ERROR && typmod >= 0)
 		return false;
 	for (int i = 0; i < lengthof(info->type); i++)
 	{
@@ -315,36 +317,37 @@ LabelList(LabelKind kind)
 	return search.relids;
 }
 
-typedef struct UseSearch
+typedef struct UserSearch
 {
 	const char *token;
 	Oid			except;
-	bool		found;
-} UseSearch;
+	Oid			user;
+} UserSearch;
 
 static bool
-visit_use(Oid relid, const QueueSettings *s, void *arg)
+visit_user(Oid relid, const QueueSettings *s, void *arg)
 {
-	UseSearch  *search = (UseSearch *) arg;
+	UserSearch *search = (UserSearch *) arg;
 
 	if (relid == search->except || s->kind != LABEL_QUEUE ||
 		strcmp(s->dead_letter, search->token) != 0)
 		return true;
-	search->found = true;
+	search->user = relid;
 	return false;
 }
 
 /*
- * LabelDeadInUse
- *		Does a queue other than "except" bury into the table of this token?
+ * LabelDeadUser
+ *		A queue other than "except" that buries into the table of this token,
+ *		or InvalidOid.
  */
-bool
-LabelDeadInUse(const char *token, Oid except)
+Oid
+LabelDeadUser(const char *token, Oid except)
 {
-	UseSearch	search = {token, except, false};
+	UserSearch	search = {token, except, InvalidOid};
 
-	scan_labels(visit_use, &search);
-	return search.found;
+	scan_labels(visit_user, &search);
+	return search.user;
 }
 
 /*

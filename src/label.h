@@ -93,6 +93,6 @@ extern void LabelWriteRole(Oid relid, AttrNumber attno, Role role);
 extern void LabelRemove(Oid relid);
 extern Oid	LabelFindToken(const char *token, LabelKind *kind);
 extern List *LabelList(LabelKind kind);
-extern bool LabelDeadInUse(const char *token, Oid except);
+extern Oid	LabelDeadUser(const char *token, Oid except);
 
 #endif							/* INBOX_LABEL_H */

@@ -214,8 +214,10 @@ LabelFormat(const QueueSettings *s)
 	initStringInfo(&buf);
 	if (s->kind == LABEL_DEAD)
 	{
-		appendStringInfo(&buf, "{\"kind\": \"dead\", \"token\": \"%s\"}",
+		appendStringInfo(&buf, "{\"kind\": \"dead\", \"token\": \"%s\"",
 						 s->token);
+		put_flag(&buf, "created", s->created);
+		appendStringInfoChar(&buf, '}');
 		return buf.data;
 	}
 	appendStringInfo(&buf, "{\"kind\": \"queue\", \"token\": \"%s\", \"lease\": "

@@ -360,33 +360,41 @@ check_owner(const RangeVar *rv, Oid relid, Oid oldrelid, void *arg)
 }
 
 /*
- * QueueResolveOwned
+ * QueueFindOwned
  *		The same for a command that only the table's owner may give; nobody
- *		else gets as far as the lock.
+ *		else gets as far as the lock.  InvalidOid when there is none.
  */
 Oid
-QueueResolveOwned(text *name, LOCKMODE lockmode)
+QueueFindOwned(text *name, LOCKMODE lockmode)
 {
 	RangeVar   *rv;
 	char	   *str = text_to_cstring(name);
-	Oid			relid;
 
 	if (str[0] >= '0' && str[0] <= '9' &&
 		strspn(str, "0123456789") == strlen(str))
 	{
-		relid = DatumGetObjectId(DirectFunctionCall1(oidin, CStringGetDatum(str)));
+		Oid			relid = DatumGetObjectId(DirectFunctionCall1(oidin,
+																 CStringGetDatum(str)));
+
 		if (get_rel_name(relid) == NULL)
-			unknown_table(str);
+			return InvalidOid;
 		rv = makeRangeVar(get_namespace_name(get_rel_namespace(relid)),
 						  get_rel_name(relid), -1);
 	}
 	else
 		rv = parse_name(name);
-	relid = RangeVarGetRelidExtended(rv, lockmode, RVR_MISSING_OK,
-									 check_owner, NULL);
-	if (!OidIsValid(relid))
-		unknown_table(str);
 	pfree(str);
+	return RangeVarGetRelidExtended(rv, lockmode, RVR_MISSING_OK,
+									check_owner, NULL);
+}
+
+Oid
+QueueResolveOwned(text *name, LOCKMODE lockmode)
+{
+	Oid			relid = QueueFindOwned(name, lockmode);
+
+	if (!OidIsValid(relid))
+		unknown_table(text_to_cstring(name));
 	return relid;
 }
 
@@ -497,6 +505,17 @@ QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos)
 							   get_attname(q->relid, attno, false));
 		attnos[role] = attno;
 	}
+}
+
+/*
+ * QualifiedName
+ *		A relation's name as SQL text: with its schema, quoted.
+ */
+char *
+QualifiedName(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
 }
 
 /*

@@ -17,6 +17,30 @@ CREATE TYPE inbox_delivery AS (
 );
 COMMENT ON TYPE inbox_delivery IS 'one claimed row as its holder sees it';
 
+-- Set up
+
+CREATE FUNCTION inbox_create(queue text, lease interval = '30 s',
+	max_attempts int = NULL, dead_letter text = NULL,
+	backoff interval = '1 s', backoff_max interval = '1 h',
+	retention interval = NULL, dead_group text = NULL,
+	fifo boolean = false, fifo_retry text = 'hold',
+	if_not_exists boolean = false)
+RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_create IS 'make a new queue; returns its qualified name';
+
+CREATE FUNCTION inbox_adopt(queue text, id text = 'id',
+	locked_until text = 'locked_until', claimed_at text = NULL,
+	attempt text = NULL, payload text = NULL, headers text = NULL,
+	due_at text = NULL, priority text = NULL, group_key text = NULL,
+	partition_key text = NULL, enqueued_at text = NULL,
+	processed_at text = NULL, last_error text = NULL, dedup_key text = NULL,
+	lease interval = '30 s', max_attempts int = NULL,
+	dead_letter text = NULL, backoff interval = '1 s',
+	backoff_max interval = '1 h', retention interval = NULL,
+	dead_group text = NULL, fifo boolean = false, fifo_retry text = 'hold',
+	triggers boolean = true)
+RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_adopt IS 'turn an existing table into a queue, telling what its columns are for; returns its qualified name';
 -- Consume
 
 CREATE FUNCTION inbox_claim(queue text, max_rows bigint DEFAULT 1,

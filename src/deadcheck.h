@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * deadcheck.h
+ *	  Can this table take a queue's dead letters?
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_DEADCHECK_H
+#define INBOX_DEADCHECK_H
+
+#include "queue.h"
+
+extern void DeadCheckTable(Relation queue, const RoleColumn *col,
+						   Relation dead);
+extern void DeadCheckQueue(Relation queue, Relation dead);
+
+#endif							/* INBOX_DEADCHECK_H */

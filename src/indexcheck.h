@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * indexcheck.h
+ *	  What the indexes of an adopted table must and should be like.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_INDEXCHECK_H
+#define INBOX_INDEXCHECK_H
+
+#include "queue.h"
+
+extern void IndexCheckId(Relation rel, const RoleColumn *col);
+extern void IndexCheckDedup(Relation rel, const RoleColumn *col);
+extern void IndexWarn(Relation rel, const RoleColumn *col);
+
+#endif							/* INBOX_INDEXCHECK_H */
