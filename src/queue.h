@@ -80,21 +80,12 @@ extern Queue *QueueOpen(text *name, LOCKMODE lockmode);
 extern Queue *QueueOpenOid(Oid relid);
 extern Queue *QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait);
 extern void QueueClose(Queue *q);
-<<<<<<< HEAD
 extern SPIPlanPtr QueueFindPlan(Queue *q, PlanKind kind, uint32 variant);
 extern SPIPlanPtr QueueSavePlan(Queue *q, PlanKind kind, uint32 variant,
 								const char *sql, int nargs, Oid *argtypes,
 								int options);
-=======
-extern SPIPlanPtr QueueSavePlan(Queue *q, QueuePlan slot, const char *sql,
-								int nargs, Oid *argtypes, int options);
 extern char *QualifiedName(Oid relid);
->>>>>>> reg
 extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
-
-/* Rights of the current user on the queue's table; see queue.c. */
-
-
 extern void QueueCheckRights(Queue *q, AclMode mode);
 
 #endif							/* INBOX_QUEUE_H */
