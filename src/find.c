@@ -50,6 +50,16 @@
 #define PARAM_GROUP		3
 static Oid	param_types[] = {TIMESTAMPTZOID, INT8OID, TEXTOID};
 
+/*
+ * Off while the statements are planned: ways through the whole table, and
+ * what such a way's forbidding cost would switch on.  Bitmap and index-only
+ * scans need an MVCC snapshot, which at SERIALIZABLE we do not give them.
+ */
+static const char *const planner_off[] = {
+	"enable_seqscan", "enable_sort", "enable_bitmapscan",
+	"enable_indexonlyscan", "jit"
+};
+
 void
 FindBegin(Finder *f, Queue *q, TimestampTz now, text *group, int64 max_rows)
 {
@@ -128,13 +138,14 @@ level_sql(Finder *f, uint32 variant)
 	StringInfoData sql;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "SELECT %s::pg_catalog.int8 FROM %s WHERE %s IS NOT NULL",
+	appendStringInfo(&sql, "SELECT q.%s::pg_catalog.int8 FROM %s q WHERE %s IS NOT NULL",
 					 priority, q->name, priority);
 	put_condition(&sql, f);
 	if (!(variant & ANY_LEVEL))
 		appendStringInfo(&sql, " AND %s OPERATOR(pg_catalog.>) $%d",
 						 priority, PARAM_LEVEL);
-	appendStringInfo(&sql, " ORDER BY %s LIMIT 1", priority);
+	/* bare, it would be the output column, which no index serves */
+	appendStringInfo(&sql, " ORDER BY q.%s LIMIT 1", priority);
 	return sql.data;
 }
 
@@ -169,12 +180,9 @@ open_cursor(Finder *f, PlanKind kind, uint32 variant)
 		nulls[PARAM_GROUP - 1] = 'n';
 
 	guc_level = NewGUCNestLevel();
-	(void) set_config_option("enable_seqscan", "off", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("enable_bitmapscan", "off", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	(void) set_config_option("enable_sort", "off", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	for (int i = 0; i < lengthof(planner_off); i++)
+		(void) set_config_option(planner_off[i], "off", PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	PushActiveSnapshot(FreshSnapshot(q, &copy));
 	portal = SPI_cursor_open(NULL, plan, values, nulls, true);
 	PopActiveSnapshot();
