@@ -57,6 +57,10 @@ JudgeInit(Judgement *j, Queue *q, Datum *receipts, bool *nulls, int n,
 	}
 }
 
+/*
+ * By id, so that rows are locked in one order; then by number and position,
+ * so that a receipt named twice stands behind itself.
+ */
 static int
 compare_items(const void *a, const void *b, void *arg)
 {
@@ -66,18 +70,10 @@ compare_items(const void *a, const void *b, void *arg)
 	int			cmp;
 
 	cmp = ReceiptCompareIds(j->q, j->receipts[i].id, j->receipts[k].id);
+	if (cmp == 0)
+		cmp = (j->receipts[i].number > j->receipts[k].number) -
+			(j->receipts[i].number < j->receipts[k].number);
 	return cmp != 0 ? cmp : i - k;
-}
-
-static bool
-named_before(Judgement *j, const int *order, int i)
-{
-	for (int k = 0; k < i; k++)
-	{
-		if (j->receipts[order[k]].number == j->receipts[order[i]].number)
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -104,7 +100,7 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 	{
 		int			item = order[i];
 
-		if (named_before(j, order, i))
+		if (i > 0 && j->receipts[order[i - 1]].number == j->receipts[item].number)
 			j->verdicts[item] = VERDICT_DUPLICATE;
 		else
 		{

@@ -74,8 +74,10 @@ ReceiptShmemInit(void)
 
 /*
  * ReceiptInstant
- *		A claim instant: now, or as little later as makes it greater than the
- *		row's last one and than every one handed out before.
+ *		A claim instant: now, or as little later as makes it greater than
+ *		every one handed out before and than the row's last one.  A row that
+ *		is ahead, from another server or a clock that was stepped back, does
+ *		not draw the counter along.
  */
 TimestampTz
 ReceiptInstant(TimestampTz now, const LeaseRow *row)
@@ -86,10 +88,11 @@ ReceiptInstant(TimestampTz now, const LeaseRow *row)
 	do
 	{
 		next = Max(now, (int64) last + 1);
-		if (row->claimed)
-			next = Max(next, row->claimed_at + 1);
 	} while (!pg_atomic_compare_exchange_u64(&shared->instant, &last,
 											 (uint64) next));
+	if (row->claimed && row->claimed_at >= next &&
+		!TIMESTAMP_NOT_FINITE(row->claimed_at))
+		next = row->claimed_at + 1;
 	return next;
 }
 

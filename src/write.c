@@ -109,8 +109,7 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 	TriggerDesc *roottrig = root->trigdesc;
 	bool		plain;
 
-	plain = rel->rd_rel->relkind == RELKIND_RELATION &&
-		rel->rd_rules == NULL && root->rd_rules == NULL &&
+	plain = rel->rd_rules == NULL && root->rd_rules == NULL &&
 		check_enable_rls(q->relid, InvalidOid, true) != RLS_ENABLED &&
 		!(rel->rd_att->constr && rel->rd_att->constr->has_generated_stored);
 
@@ -147,6 +146,12 @@ WriterLeaf(RowWriter *w, Oid relid)
 	old = MemoryContextSwitchTo(w->cxt);
 	leaf = palloc0(sizeof(RowLeaf));
 	leaf->rel = table_open(relid, RowExclusiveLock);
+	if (leaf->rel->rd_rel->relkind != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("queue \"%s\" has rows in \"%s\", which is not a table",
+						w->q->relname, RelationGetRelationName(leaf->rel)),
+				 errhint("Detach the foreign partition: its rows cannot be leased.")));
 	QueueMapRoles(w->q, leaf->rel, leaf->attnos);
 	leaf->old = table_slot_create(leaf->rel, NULL);
 	if (relid == w->q->relid)
