@@ -107,21 +107,12 @@ counterpart(DeadMap *map, AttrNumber attno, const Role *dest_role)
 	return found;
 }
 
-/* What a message is there, by that queue's own defaults or rules. */
+/* What a message has there by that queue's own defaults or rules. */
 static bool
 is_renewed(Role role)
 {
-	switch (role)
-	{
-		case ROLE_PAYLOAD:
-		case ROLE_PRIORITY:
-		case ROLE_GROUP_KEY:
-		case ROLE_PARTITION_KEY:
-		case NO_ROLE:
-			return false;
-		default:
-			return true;
-	}
+	return role != NO_ROLE && role != ROLE_PAYLOAD && role != ROLE_PRIORITY &&
+		role != ROLE_GROUP_KEY && role != ROLE_PARTITION_KEY;
 }
 
 /*

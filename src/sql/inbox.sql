@@ -16,3 +16,10 @@ CREATE TYPE inbox_delivery AS (
 	locked_until timestamptz
 );
 COMMENT ON TYPE inbox_delivery IS 'one claimed row as its holder sees it';
+
+CREATE FUNCTION inbox_reap(
+	queue text = NULL,
+	OUT queue text, OUT expired bigint, OUT buried bigint, OUT purged bigint, OUT set_aside bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_reap(text) IS 'bury spent messages whose lease has ended and purge finished ones past their retention, in one queue or in all';
