@@ -19,7 +19,9 @@ typedef enum BuryCause
 	CAUSE_BURIED				/* settled as dead */
 } BuryCause;
 
+extern const char *BuryCauseText(BuryCause cause);
 extern bool BuryConfigured(Queue *q);
+extern void BuryRefuse(Queue *q);
 extern void BuryRequire(Queue *q);
 extern void BuryRow(Queue *q, Relation rel, TupleTableSlot *slot,
 					BuryCause cause, const char *error, bool restricted);

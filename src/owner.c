@@ -4,11 +4,17 @@
  *	  Run a piece of work as a table's owner.
  *
  * Burying, purging and redriving fire the user's triggers and evaluate his
- * index expressions and defaults.  They run as the owner of the queue, in a
- * security-restricted context and with a fixed search path, whoever asked:
- * a consumer then needs no rights on the dead-letter table, and neither the
- * consumer nor the worker, which connects as the bootstrap superuser, lends
- * its own rights to that code.  REINDEX and autovacuum do the same.
+ * index expressions and defaults.  They run as the owner of the queue and with
+ * a fixed search path, whoever asked: a consumer then needs no rights on the
+ * dead-letter table, and neither the consumer nor the worker, which connects
+ * as the bootstrap superuser, lends its own rights to that code.  REINDEX and
+ * autovacuum do the same.
+ *
+ * The reaper adds the restricted context, which keeps that code from leaving
+ * anything behind in a superuser's session.  It forbids deferred constraint
+ * triggers, so whoever asks for it makes constraints immediate first.  In a
+ * consumer's own transaction they are the consumer's affair and stay as they
+ * are.
  *
  * An error in between needs no cleanup here: transaction and subtransaction
  * abort restore user, security context and parameters.
@@ -22,11 +28,12 @@
 #include "utils/guc.h"
 
 void
-OwnerEnter(OwnerScope *scope, Oid owner)
+OwnerEnter(OwnerScope *scope, Oid owner, bool restricted)
 {
 	GetUserIdAndSecContext(&scope->userid, &scope->sec_context);
-	SetUserIdAndSecContext(owner,
-						   scope->sec_context | SECURITY_RESTRICTED_OPERATION);
+	SetUserIdAndSecContext(owner, scope->sec_context |
+						   (restricted ? SECURITY_RESTRICTED_OPERATION :
+							SECURITY_LOCAL_USERID_CHANGE));
 	scope->guc_level = NewGUCNestLevel();
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
 							 PGC_USERSET, PGC_S_SESSION,

@@ -16,7 +16,7 @@ typedef struct OwnerScope
 	int			guc_level;
 } OwnerScope;
 
-extern void OwnerEnter(OwnerScope *scope, Oid owner);
+extern void OwnerEnter(OwnerScope *scope, Oid owner, bool restricted);
 extern void OwnerLeave(OwnerScope *scope);
 
 #endif							/* INBOX_OWNER_H */

@@ -118,3 +118,9 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION inbox_settle_batch(text, text[], text[], interval[], text[], boolean) IS
 'end deliveries, one verdict for each receipt';
+CREATE FUNCTION inbox_reap(
+	queue text = NULL,
+	OUT queue text, OUT expired bigint, OUT buried bigint, OUT purged bigint, OUT set_aside bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_reap(text) IS 'bury spent messages whose lease has ended and purge finished ones past their retention, in one queue or in all';

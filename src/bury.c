@@ -1,0 +1,493 @@
+/*-------------------------------------------------------------------------
+ *
+ * bury.c
+ *	  Dead letters: the atomic move out of the queue.
+ *
+ * A row that may not be delivered again goes to its queue's dead letters: a
+ * dead-letter table, another queue, or a group of its own in the same table.
+ * Settling calls this for the row a consumer holds, the reaper for rows whose
+ * last lease has ended; either has the row locked and judged.
+ *
+ * The copy is written before the row is deleted, and both belong to one
+ * transaction: never two copies, never none.  A trigger that quietly
+ * suppresses one half is therefore an error.  Both halves run as the queue's
+ * owner (see owner.c), so that a consumer needs no rights on the dead letters.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "bury.h"
+#include "catalog/pg_type.h"
+#include "deadmap.h"
+#include "history.h"
+#include "owner.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+#include "write.h"
+
+/* one row on its way */
+typedef struct Burial
+{
+	Queue	   *q;
+	Relation	leaf;
+	TupleTableSlot *slot;
+	AttrNumber	attno[NUM_QUEUE_ROLES]; /* in the leaf */
+	TimestampTz died_at;
+	BuryCause	cause;
+	const char *error;			/* or NULL */
+	int64		attempt;		/* deliveries made */
+} Burial;
+
+const char *
+BuryCauseText(BuryCause cause)
+{
+	switch (cause)
+	{
+		case CAUSE_FAILED:
+			return "failed";
+		case CAUSE_LEASE_LOST:
+			return "lease lost";
+		case CAUSE_UNDECODABLE:
+			return "undecodable";
+		case CAUSE_BURIED:
+			return "buried";
+	}
+	return "buried";			/* keep compiler quiet */
+}
+
+/*
+ * BuryConfigured
+ *		Has the queue dead letters, and are they there?
+ */
+bool
+BuryConfigured(Queue *q)
+{
+	if (q->settings.dead_group != NULL)
+		return QueueHas(q, ROLE_GROUP_KEY);
+	return OidIsValid(q->dead_relid);
+}
+
+/*
+ * BuryRefuse
+ *		Raise the error that says why the queue cannot bury.
+ */
+void
+BuryRefuse(Queue *q)
+{
+	const char *why;
+
+	if (q->settings.dead_group != NULL)
+		why = "its dead_group needs a column with the role \"group_key\"";
+	else if (q->settings.dead_letter[0] != '\0')
+		why = "its dead-letter table does not exist any more";
+	else
+		why = "it has no dead-letter table";
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("queue \"%s\" cannot bury: %s", q->relname, why),
+			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
+					 quote_literal_cstr(q->name))));
+}
+
+/*
+ * BuryRequire
+ *		Called before anything is written, where a bury may become necessary.
+ */
+void
+BuryRequire(Queue *q)
+{
+	if (!BuryConfigured(q))
+		BuryRefuse(q);
+}
+
+static Datum
+role_value(const Burial *b, Role role, bool *isnull)
+{
+	if (b->attno[role] == 0)
+	{
+		*isnull = true;
+		return (Datum) 0;
+	}
+	return slot_getattr(b->slot, b->attno[role], isnull);
+}
+
+static int64
+deliveries_made(const Burial *b)
+{
+	bool		isnull;
+	Datum		value = role_value(b, ROLE_ATTEMPT, &isnull);
+	int64		stored;
+
+	if (isnull)
+		return 0;
+	switch (b->q->col[ROLE_ATTEMPT].type)
+	{
+		case INT2OID:
+			stored = DatumGetInt16(value);
+			break;
+		case INT4OID:
+			stored = DatumGetInt32(value);
+			break;
+		default:
+			stored = DatumGetInt64(value);
+			break;
+	}
+	return Max(stored - b->q->settings.attempt_base, 0);
+}
+
+static Datum
+attempt_datum(Oid type, int64 value)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return Int16GetDatum((int16) value);
+		case INT4OID:
+			return Int32GetDatum((int32) value);
+		default:
+			return Int64GetDatum(value);
+	}
+}
+
+static char *
+id_text(const Burial *b)
+{
+	bool		isnull;
+	Datum		value = role_value(b, ROLE_ID, &isnull);
+	Oid			output;
+	bool		varlena;
+
+	if (isnull)
+		return "";
+	getTypeOutputInfo(b->q->col[ROLE_ID].type, &output, &varlena);
+	return OidOutputFunctionCall(output, value);
+}
+
+static void
+put_json(StringInfo buf, const char *key, const char *value)
+{
+	appendStringInfo(buf, "%s\"%s\": ", buf->len > 1 ? ", " : "", key);
+	if (value == NULL)
+		appendStringInfoString(buf, "null");
+	else
+		escape_json(buf, value);
+}
+
+static Datum
+history_entry(const Burial *b)
+{
+	HistoryEvent ev = {"buried", b->died_at, BuryCauseText(b->cause),
+	QueueHas(b->q, ROLE_ATTEMPT) ? b->attempt : -1, b->error};
+
+	return HistoryEntry(&ev);
+}
+
+/*
+ * Where a row in another queue came from, without the columns that
+ * deadsql.c adds.
+ */
+static Datum
+origin(const Burial *b)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '{');
+	put_json(&buf, "token", b->q->settings.token);
+	put_json(&buf, "queue", b->q->name);
+	put_json(&buf, "id", id_text(b));
+	put_json(&buf, "cause", BuryCauseText(b->cause));
+	put_json(&buf, "error", b->error);
+	appendStringInfo(&buf, ", \"attempt\": " INT64_FORMAT ", \"died_at\": ",
+					 b->attempt);
+	HistoryTime(&buf, b->died_at);
+	appendStringInfoChar(&buf, '}');
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buf.data));
+}
+
+/*
+ * Columns that an inheritance child has and the queue has not, as jsonb.  SPI
+ * is connected.
+ */
+static Datum
+child_columns(const Burial *b, bool *isnull)
+{
+	TupleDesc	desc = RelationGetDescr(b->leaf);
+	Oid		   *types = palloc(sizeof(Oid) * desc->natts);
+	Datum	   *values = palloc(sizeof(Datum) * desc->natts);
+	char	   *nulls = palloc(desc->natts);
+	JsonPairs	pairs;
+
+	JsonPairsInit(&pairs);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		bool		null;
+
+		if (att->attisdropped ||
+			get_attnum(b->q->relid, NameStr(att->attname)) != InvalidAttrNumber)
+			continue;
+		types[pairs.n] = att->atttypid;
+		values[pairs.n] = slot_getattr(b->slot, i + 1, &null);
+		nulls[pairs.n] = null ? 'n' : ' ';
+		JsonPairsAdd(&pairs, NameStr(att->attname), psprintf("$%d", pairs.n + 1));
+	}
+	*isnull = true;
+	if (pairs.n == 0)
+		return (Datum) 0;
+	if (SPI_execute_with_args(psprintf("SELECT %s", JsonPairsSql(&pairs)),
+							  pairs.n, types, values, nulls, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute_with_args failed");
+	return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
+}
+
+/* The row's values in the column order of the queue's own table. */
+static void
+queue_columns(const Burial *b, Relation queue, Datum *values, char *nulls)
+{
+	TupleDesc	desc = RelationGetDescr(queue);
+	bool		same = RelationGetRelid(b->leaf) == b->q->relid;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		bool		isnull = true;
+
+		if (!att->attisdropped)
+			values[i] = slot_getattr(b->slot, same ? i + 1 :
+									 get_attnum(RelationGetRelid(b->leaf),
+												NameStr(att->attname)),
+									 &isnull);
+		nulls[i] = isnull ? 'n' : ' ';
+	}
+}
+
+static SPIPlanPtr
+insert_plan(Queue *q)
+{
+	Oid		   *argtypes;
+	int			nargs;
+	char	   *sql;
+
+	if (q->plans[PLAN_BURY] != NULL)
+		return q->plans[PLAN_BURY];
+	sql = DeadInsertSql(q, &nargs, &argtypes);
+	return QueueSavePlan(q, PLAN_BURY, sql, nargs, argtypes, 0);
+}
+
+/*
+ * Write the copy.  SPI is connected.
+ */
+static void
+insert_copy(const Burial *b)
+{
+	SPIPlanPtr	plan = insert_plan(b->q);
+	Relation	queue = table_open(b->q->relid, NoLock);
+	int			natts = RelationGetNumberOfAttributes(queue);
+	Datum	   *values = palloc0(sizeof(Datum) * (natts + NUM_BURY_ARGS));
+	char	   *nulls = palloc(natts + NUM_BURY_ARGS);
+	Datum	   *own = values + natts - 1;
+	char	   *own_null = nulls + natts - 1;
+	bool		isnull = false;
+	int			rc;
+
+	memset(nulls, ' ', natts + NUM_BURY_ARGS);
+	queue_columns(b, queue, values, nulls);
+	own[ARG_DIED_AT] = TimestampTzGetDatum(b->died_at);
+	own[ARG_CAUSE] = CStringGetTextDatum(BuryCauseText(b->cause));
+	if (b->error != NULL)
+		own[ARG_ERROR] = CStringGetTextDatum(b->error);
+	else
+		own_null[ARG_ERROR] = 'n';
+	own[ARG_ATTEMPT] = Int64GetDatum(b->attempt);
+	own[ARG_ENTRY] = history_entry(b);
+	if (b->q->dead_kind == LABEL_QUEUE)
+		own[ARG_EXTRA] = origin(b);
+	else
+	{
+		isnull = true;
+		if (RelationGetRelid(b->leaf) != b->q->relid)
+			own[ARG_EXTRA] = child_columns(b, &isnull);
+	}
+	if (isnull)
+		own_null[ARG_EXTRA] = 'n';
+	table_close(queue, NoLock);
+
+	rc = SPI_execute_plan(plan, values, nulls, false, 0);
+	if (rc != SPI_OK_INSERT)
+		elog(ERROR, "SPI_execute_plan returned %s", SPI_result_code_string(rc));
+	if (SPI_processed != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+				 errmsg("dead letter of message %s of queue \"%s\" was not stored",
+						id_text(b), b->q->relname),
+				 errdetail("A trigger or rule of \"%s\" suppressed the insert.",
+						   get_rel_name(b->q->dead_relid))));
+}
+
+static void
+move_row(const Burial *b)
+{
+	RowWriter  *writer;
+
+	SPI_connect();
+	insert_copy(b);
+	SPI_finish();
+	writer = WriterBegin(b->q);
+	if (!WriterDelete(writer, b->leaf, b->slot))
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+				 errmsg("message %s of queue \"%s\" was not deleted",
+						id_text(b), b->q->relname),
+				 errdetail("A trigger suppressed the delete, so the message was not buried.")));
+	WriterEnd(writer);
+}
+
+/*
+ * The headers of a row that goes into the dead group, in the column's type.
+ * "change" is what else becomes of the key inbox, or NULL.
+ */
+static Datum
+group_headers(const Burial *b, const char *change, bool *isnull)
+{
+	Oid			type = b->q->col[ROLE_HEADERS].type;
+	Oid			argtypes[3] = {type, JSONBOID, JSONBOID};
+	Datum		args[3];
+	char		nulls[3] = "   ";
+	Datum		result;
+
+	args[0] = role_value(b, ROLE_HEADERS, isnull);
+	nulls[0] = *isnull ? 'n' : ' ';
+	args[1] = history_entry(b);
+	args[2] = DirectFunctionCall1(jsonb_in, CStringGetDatum(change));
+	SPI_connect();
+	if (b->q->plans[PLAN_BURY_GROUP] == NULL)
+	{
+		StringInfoData sql;
+
+		initStringInfo(&sql);
+		appendStringInfoString(&sql, "SELECT (");
+		HistoryAppendSql(&sql, "($1::jsonb)", "$2", "|| $3");
+		appendStringInfo(&sql, ")::%s", type == JSONOID ? "json" : "jsonb");
+		QueueSavePlan(b->q, PLAN_BURY_GROUP, sql.data, 3, argtypes, 0);
+	}
+	if (SPI_execute_plan(b->q->plans[PLAN_BURY_GROUP], args, nulls, true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute_plan failed");
+	result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
+	if (!*isnull)
+		result = SPI_datumTransfer(result, false, -1);
+	SPI_finish();
+	return result;
+}
+
+static void
+set_role(RowChange *change, Role role, Datum value, bool isnull)
+{
+	change->set[role] = true;
+	change->value[role] = value;
+	change->isnull[role] = isnull;
+}
+
+/*
+ * Bury within the table.  The group a row came from is remembered for the
+ * redrive.  A row that is spent again in the dead group has nowhere to go: it
+ * stays, fresh, but pauses for the queue's longest backoff, so that whoever
+ * serves that group does not spin on it.
+ */
+static void
+change_group(const Burial *b)
+{
+	Queue	   *q = b->q;
+	RowChange	change = {0};
+	RowWriter  *writer;
+	bool		isnull;
+	Datum		group = role_value(b, ROLE_GROUP_KEY, &isnull);
+	char	   *from = isnull ? NULL : TextDatumGetCString(group);
+	bool		again = from != NULL && strcmp(from, q->settings.dead_group) == 0;
+	StringInfoData kept;
+
+	set_role(&change, ROLE_GROUP_KEY,
+			 CStringGetTextDatum(q->settings.dead_group), false);
+	set_role(&change, ROLE_LOCKED_UNTIL, (Datum) 0, true);
+	if (QueueHas(q, ROLE_ATTEMPT))
+		set_role(&change, ROLE_ATTEMPT,
+				 attempt_datum(q->col[ROLE_ATTEMPT].type,
+							   q->settings.attempt_base), false);
+	if (QueueHas(q, ROLE_LAST_ERROR) && b->error != NULL)
+		set_role(&change, ROLE_LAST_ERROR, CStringGetTextDatum(b->error), false);
+	if (QueueHas(q, ROLE_DUE_AT) && again)
+		set_role(&change, ROLE_DUE_AT,
+				 TimestampTzGetDatum(b->died_at + q->settings.backoff_max), false);
+	if (QueueHas(q, ROLE_HEADERS))
+	{
+		Datum		headers;
+
+		initStringInfo(&kept);
+		appendStringInfoChar(&kept, '{');
+		if (!again)
+			put_json(&kept, "group", from);
+		appendStringInfoChar(&kept, '}');
+		headers = group_headers(b, kept.data, &isnull);
+		set_role(&change, ROLE_HEADERS, headers, isnull);
+	}
+	writer = WriterBegin(q);
+	if (!WriterUpdate(writer, b->leaf, b->slot, &change))
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+				 errmsg("message %s of queue \"%s\" was not updated",
+						id_text(b), q->relname),
+				 errdetail("A trigger suppressed the update, so the message was not buried.")));
+	WriterEnd(writer);
+}
+
+/*
+ * BuryRow
+ *		Move one row to the dead letters of its queue.
+ *
+ * "slot" holds the row's newest version, locked by this transaction and found
+ * to be in need of burial.  The caller has called BuryRequire.  "restricted"
+ * is for the reaper (see owner.c).
+ */
+void
+BuryRow(Queue *q, Relation rel, TupleTableSlot *slot, BuryCause cause,
+		const char *error, bool restricted)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "inbox bury",
+											  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	OwnerScope	scope;
+	Burial		b = {q, rel, slot};
+	bool		isnull;
+
+	b.died_at = GetCurrentTimestamp();
+	b.cause = cause;
+	b.error = error;
+	slot_getallattrs(slot);
+	QueueMapRoles(q, rel, b.attno);
+	b.attempt = deliveries_made(&b);
+	if (error == NULL)
+	{
+		Datum		own = role_value(&b, ROLE_LAST_ERROR, &isnull);
+
+		if (!isnull)
+			b.error = TextDatumGetCString(own);
+	}
+
+	OwnerEnter(&scope, q->owner, restricted);
+	if (q->settings.dead_group != NULL)
+		change_group(&b);
+	else
+		move_row(&b);
+	OwnerLeave(&scope);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}

@@ -1,0 +1,402 @@
+/*-------------------------------------------------------------------------
+ *
+ * reaprow.c
+ *	  What the reaper does with the rows of a stretch of pages.
+ *
+ * A row is judged twice: while the pages are read, and again in its newest
+ * version once it is locked.  Rows that somebody else has locked are skipped,
+ * never waited for: a settlement or a claim under way decides about them.
+ *
+ * The scan uses a snapshot of now, also in a transaction that has an older
+ * one, and at SERIALIZABLE one that leaves no trace: whether the reaper reads
+ * a row must not make somebody else's transaction fail.
+ *
+ * One bad row must not stop the others, so rows are dealt with in
+ * subtransactions.  One for each row would be dear, so a run of rows shares
+ * one; if that fails, the run is repeated row by row, and the row that fails
+ * by itself is set aside (see aside.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "aside.h"
+#include "bury.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "owner.h"
+#include "reaprow.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "write.h"
+
+#define RUN_ROWS		50		/* rows of one subtransaction */
+#define MAX_REPORTS		10		/* messages about failures, per pass */
+
+typedef enum Verdict
+{
+	LEAVE,
+	BURY,
+	PURGE
+} Verdict;
+
+typedef struct Candidate
+{
+	ItemPointerData tid;
+	TransactionId xmin;
+} Candidate;
+
+typedef struct Candidates
+{
+	Candidate  *rows;
+	int			n;
+	int			size;
+} Candidates;
+
+void
+ReapSetLeaf(ReapPass *pass, Relation leaf)
+{
+	static const Role needed[] = {
+		ROLE_LOCKED_UNTIL, ROLE_ATTEMPT, ROLE_PROCESSED_AT
+	};
+
+	pass->leaf = leaf;
+	QueueMapRoles(pass->q, leaf, pass->attno);
+	pass->last_attno = 0;
+	for (int i = 0; i < lengthof(needed); i++)
+		pass->last_attno = Max(pass->last_attno, pass->attno[needed[i]]);
+}
+
+static int64
+stored_attempt(const ReapPass *pass, TupleTableSlot *slot)
+{
+	int			i = pass->attno[ROLE_ATTEMPT] - 1;
+
+	if (i < 0 || slot->tts_isnull[i])
+		return pass->q->settings.attempt_base;
+	switch (pass->q->col[ROLE_ATTEMPT].type)
+	{
+		case INT2OID:
+			return DatumGetInt16(slot->tts_values[i]);
+		case INT4OID:
+			return DatumGetInt32(slot->tts_values[i]);
+		default:
+			return DatumGetInt64(slot->tts_values[i]);
+	}
+}
+
+/*
+ * What is to be done with a row.  *expired is set when its lease has ended
+ * and it may be claimed again.
+ */
+static Verdict
+judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired)
+{
+	const QueueSettings *s = &pass->q->settings;
+	int			processed = pass->attno[ROLE_PROCESSED_AT] - 1;
+	int			locked = pass->attno[ROLE_LOCKED_UNTIL] - 1;
+
+	*expired = false;
+	slot_getsomeattrs(slot, pass->last_attno);
+	if (processed >= 0 && !slot->tts_isnull[processed])
+		return s->retention != NO_RETENTION &&
+			DatumGetTimestampTz(slot->tts_values[processed]) <= pass->now - s->retention ?
+			PURGE : LEAVE;
+	if (!slot->tts_isnull[locked] &&
+		DatumGetTimestampTz(slot->tts_values[locked]) > pass->now)
+		return LEAVE;
+	if (s->max_attempts > 0 &&
+		stored_attempt(pass, slot) - s->attempt_base >= s->max_attempts)
+		return BURY;
+	*expired = !slot->tts_isnull[locked];
+	return LEAVE;
+}
+
+/*
+ * Lock one row, judge it again and act.  Returns false when there was nothing
+ * to do.
+ */
+static bool
+reap_row(ReapPass *pass, const Candidate *row, TupleTableSlot *slot,
+		 RowWriter *writer, ReapCounts *done)
+{
+	ItemPointerData tid = row->tid;
+	TM_FailureData failure;
+	OwnerScope	scope;
+	bool		expired;
+
+	if (table_tuple_lock(pass->leaf, &tid, pass->snapshot, slot,
+						 GetCurrentCommandId(false), LockTupleExclusive,
+						 LockWaitSkip, 0, &failure) != TM_Ok)
+		return false;
+	switch (judge(pass, slot, &expired))
+	{
+		case LEAVE:
+			return false;
+		case BURY:
+			BuryRow(pass->q, pass->leaf, slot, CAUSE_LEASE_LOST, NULL, true);
+			done->buried++;
+			break;
+		case PURGE:
+			OwnerEnter(&scope, pass->q->owner, true);
+			if (!WriterDelete(writer, pass->leaf, slot))
+				ereport(ERROR,
+						(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
+						 errmsg("a trigger suppressed the delete")));
+			OwnerLeave(&scope);
+			done->purged++;
+			break;
+	}
+	return true;
+}
+
+/*
+ * The slot and the writer belong to the subtransaction, whose abort lets go
+ * of the buffers they pin.
+ */
+static void
+reap_rows(ReapPass *pass, const Candidate *rows, int n, ReapCounts *done)
+{
+	TupleTableSlot *slot = table_slot_create(pass->leaf, NULL);
+	RowWriter  *writer = WriterBegin(pass->q);
+
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		reap_row(pass, &rows[i], slot, writer, done);
+		ExecClearTuple(slot);
+	}
+	WriterEnd(writer);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/*
+ * Deal with rows in one subtransaction; the error that undid it, or NULL.
+ */
+static ErrorData *
+try_rows(ReapPass *pass, const Candidate *rows, int n)
+{
+	MemoryContext old = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ReapCounts	done = {0};
+	ErrorData  *error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	PG_TRY();
+	{
+		MemoryContextSwitchTo(AllocSetContextCreate(CurTransactionContext,
+													"inbox reap",
+													ALLOCSET_DEFAULT_SIZES));
+		reap_rows(pass, rows, n, &done);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(old);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(old);
+		CurrentResourceOwner = owner;
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+			ReThrowError(error);
+	}
+	PG_END_TRY();
+
+	if (error == NULL)
+	{
+		pass->counts->buried += done.buried;
+		pass->counts->purged += done.purged;
+		pass->rows_left -= done.buried + done.purged;
+	}
+	return error;
+}
+
+/* The id of a row, for a message. */
+static char *
+row_id(ReapPass *pass, ItemPointer tid)
+{
+	TupleTableSlot *slot = table_slot_create(pass->leaf, NULL);
+	char	   *text = "?";
+
+	if (table_tuple_fetch_row_version(pass->leaf, tid, SnapshotAny, slot))
+	{
+		bool		isnull;
+		Datum		id = slot_getattr(slot, pass->attno[ROLE_ID], &isnull);
+		Oid			output;
+		bool		varlena;
+
+		getTypeOutputInfo(pass->q->col[ROLE_ID].type, &output, &varlena);
+		if (!isnull)
+			text = OidOutputFunctionCall(output, id);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	return text;
+}
+
+static void
+set_aside(ReapPass *pass, Candidate *row, const ErrorData *error)
+{
+	int			rest = AsideAdd(RelationGetRelid(pass->leaf), &row->tid,
+								row->xmin, pass->now);
+
+	pass->counts->set_aside++;
+	if (!pass->by_hand)
+		pass->rows_left--;
+	if (pass->reports++ >= MAX_REPORTS)
+		return;
+	ereport(pass->by_hand ? WARNING : LOG,
+			(errcode(error->sqlerrcode),
+			 errmsg("could not reap message %s of queue \"%s\": %s",
+					row_id(pass, &row->tid), pass->q->relname, error->message),
+			 errdetail("The message stays where it is; the worker tries it again after %d s.",
+					   rest)));
+}
+
+/*
+ * ReapReportRest
+ *		At the end of a pass: how many failures were not reported one by one.
+ */
+void
+ReapReportRest(ReapPass *pass)
+{
+	if (pass->reports > MAX_REPORTS)
+		ereport(pass->by_hand ? WARNING : LOG,
+				(errmsg("could not reap %d more messages of queue \"%s\"",
+						pass->reports - MAX_REPORTS, pass->q->relname)));
+}
+
+/*
+ * The owner's triggers run restricted (see owner.c), which allows no deferred
+ * ones; besides, an error at commit could not be put down to a row.
+ */
+static void
+prepare(ReapPass *pass)
+{
+	ConstraintsSetStmt *stmt;
+
+	if (pass->prepared)
+		return;
+	stmt = makeNode(ConstraintsSetStmt);
+	stmt->constraints = NIL;
+	stmt->deferred = false;
+	AfterTriggerSetState(stmt);
+	pass->prepared = true;
+}
+
+/*
+ * Deal with candidates until the pass has done enough; the number dealt with.
+ */
+static int
+reap_candidates(ReapPass *pass, Candidate *rows, int n)
+{
+	int			i = 0;
+
+	if (n > 0)
+		prepare(pass);
+	while (i < n && pass->rows_left > 0)
+	{
+		int			run = Min(Min(RUN_ROWS, n - i), pass->rows_left);
+		ErrorData  *error = try_rows(pass, rows + i, run);
+
+		for (int j = i; error != NULL && j < i + run && pass->rows_left > 0; j++)
+		{
+			ErrorData  *own = run == 1 ? error : try_rows(pass, rows + j, 1);
+
+			if (own != NULL)
+				set_aside(pass, &rows[j], own);
+		}
+		i += run;
+	}
+	return Min(i, n);
+}
+
+static void
+add_candidate(ReapPass *pass, Candidates *found, TupleTableSlot *slot)
+{
+	bool		isnull;
+	TransactionId xmin = DatumGetTransactionId(slot_getsysattr(slot,
+															   MinTransactionIdAttributeNumber,
+															   &isnull));
+
+	if (!pass->by_hand &&
+		AsideResting(RelationGetRelid(pass->leaf), &slot->tts_tid, xmin, pass->now))
+	{
+		pass->counts->set_aside++;
+		return;
+	}
+	if (found->n == found->size)
+	{
+		found->size = Max(found->size * 2, 256);
+		found->rows = found->rows == NULL ?
+			palloc(sizeof(Candidate) * found->size) :
+			repalloc(found->rows, sizeof(Candidate) * found->size);
+	}
+	found->rows[found->n].tid = slot->tts_tid;
+	found->rows[found->n].xmin = xmin;
+	found->n++;
+}
+
+static void
+find_candidates(ReapPass *pass, BlockNumber from, BlockNumber to,
+				Candidates *found)
+{
+	TupleTableSlot *slot = table_slot_create(pass->leaf, NULL);
+	TableScanDesc scan;
+	ItemPointerData first;
+	ItemPointerData last;
+
+	ItemPointerSet(&first, from, FirstOffsetNumber);
+	ItemPointerSet(&last, to - 1, MaxOffsetNumber);
+	scan = table_beginscan_tidrange(pass->leaf, pass->snapshot, &first, &last);
+	while (table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot))
+	{
+		bool		expired;
+		Verdict		verdict = judge(pass, slot, &expired);
+
+		if (expired)
+			pass->counts->expired++;
+		else if (verdict == BURY && !pass->can_bury)
+			pass->counts->set_aside++;
+		else if (verdict != LEAVE)
+			add_candidate(pass, found, slot);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/*
+ * ReapPages
+ *		Reap a stretch of pages of the table at hand, as far as the pass may
+ *		go; the page to go on from.
+ */
+BlockNumber
+ReapPages(ReapPass *pass, BlockNumber from, BlockNumber to)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "inbox reap pages",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	Candidates	found = {0};
+	BlockNumber next = to;
+	int			done;
+
+	find_candidates(pass, from, to, &found);
+	pass->pages_left -= to - from;
+	done = reap_candidates(pass, found.rows, found.n);
+	if (done < found.n)
+		next = ItemPointerGetBlockNumber(&found.rows[done].tid);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	return next;
+}

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * reaprow.h
+ *	  What the reaper does with the rows of a stretch of pages.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_REAPROW_H
+#define INBOX_REAPROW_H
+
+#include "queue.h"
+#include "reap.h"
+#include "storage/block.h"
+#include "utils/snapshot.h"
+
+/* One pass over one queue. */
+typedef struct ReapPass
+{
+	Queue	   *q;
+	ReapCounts *counts;
+	bool		by_hand;		/* no pauses, and failures are told the caller */
+	bool		can_bury;		/* there is somewhere to bury, and it is free */
+	bool		prepared;		/* constraints are immediate */
+	TimestampTz now;			/* judges all rows of the pass */
+	Snapshot	snapshot;
+	int64		pages_left;
+	int64		rows_left;
+	int			reports;		/* failures so far */
+
+	/* the table at hand: the queue's own, a partition, or a child */
+	Relation	leaf;
+	AttrNumber	attno[NUM_QUEUE_ROLES];
+	AttrNumber	last_attno;		/* of those the judgement needs */
+} ReapPass;
+
+extern void ReapSetLeaf(ReapPass *pass, Relation leaf);
+extern BlockNumber ReapPages(ReapPass *pass, BlockNumber from, BlockNumber to);
+extern void ReapReportRest(ReapPass *pass);
+
+#endif							/* INBOX_REAPROW_H */
