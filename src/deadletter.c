@@ -282,6 +282,27 @@ DeadLetterCreate(Relation queue, const RoleColumn *col, QueueSettings *settings)
 }
 
 /*
+ * DeadLetterOwn
+ *		The dead-letter table that was made for this queue, or InvalidOid when
+ *		it has none, or one that the user brought.
+ */
+Oid
+DeadLetterOwn(const QueueSettings *settings)
+{
+	QueueSettings dead_settings;
+	LabelKind	kind;
+	Oid			dead;
+
+	if (!settings->created || settings->dead_letter[0] == '\0')
+		return InvalidOid;
+	dead = LabelFindToken(settings->dead_letter, &kind);
+	if (!OidIsValid(dead) || kind != LABEL_DEAD ||
+		!LabelRead(dead, &dead_settings) || !dead_settings.created)
+		return InvalidOid;
+	return dead;
+}
+
+/*
  * DeadLetterDetach
  *		A queue buries elsewhere from now on: its dead-letter table becomes an
  *		ordinary table again.  Nothing happens to a queue.

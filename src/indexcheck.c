@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * indexcheck.c
- *	  What the indexes of an adopted table must and should be like.
+ *	  What the indexes of a queue must and should be like.
  *
  * The id must be unique: a receipt names a row by it.  A dedup key needs the
  * unique index that an INSERT ... ON CONFLICT of ours infers.  The rest costs
  * only time, so a warning says which statement would save it.
  *
- * Called by inbox_adopt with the table locked.
+ * Called by inbox_adopt, and by inbox_alter when it rebuilds the indexes of a
+ * created queue, with the table locked.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,23 +31,23 @@
 typedef bool (*IndexTest) (Relation index, const RoleColumn *col);
 
 /*
- * The name of the first index that passes, or NULL.
+ * The first index that passes, or InvalidOid.
  */
-static char *
+static Oid
 find_index(Relation rel, const RoleColumn *col, IndexTest test)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
-	char	   *found = NULL;
+	Oid			found = InvalidOid;
 
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
 		if (test(index, col))
-			found = pstrdup(RelationGetRelationName(index));
+			found = RelationGetRelid(index);
 		index_close(index, NoLock);
-		if (found != NULL)
+		if (OidIsValid(found))
 			break;
 	}
 	list_free(indexes);
@@ -151,7 +152,7 @@ IndexCheckId(Relation rel, const RoleColumn *col)
 	const char *name = quote_identifier(NameStr(att->attname));
 	char	   *table = QualifiedName(RelationGetRelid(rel));
 	bool		partitioned = rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE;
-	bool		unique = find_index(rel, col, is_id_index) != NULL;
+	bool		unique = OidIsValid(find_index(rel, col, is_id_index));
 
 	if (unique && att->attnotnull)
 	{
@@ -166,7 +167,7 @@ IndexCheckId(Relation rel, const RoleColumn *col)
 						NameStr(att->attname), RelationGetRelationName(rel)),
 				 errhint("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", table, name)));
 	if (partitioned && att->attnotnull &&
-		find_index(rel, col, is_wider_id_index) != NULL)
+		OidIsValid(find_index(rel, col, is_wider_id_index)))
 	{
 		warn_family(rel, NameStr(att->attname));
 		return;
@@ -195,10 +196,48 @@ is_dedup_index(Relation index, const RoleColumn *col)
 }
 
 static const char *
-column_name(Relation rel, const RoleColumn *col, Role role)
+column_name(Oid relid, const RoleColumn *col, Role role)
 {
-	return quote_identifier(get_attname(RelationGetRelid(rel),
-										col[role].attno, false));
+	return quote_identifier(get_attname(relid, col[role].attno, false));
+}
+
+/*
+ * IndexDedupSql
+ *		The statement that makes the index on the dedup key.
+ */
+char *
+IndexDedupSql(Oid relid, const RoleColumn *col)
+{
+	const char *key = column_name(relid, col, ROLE_DEDUP_KEY);
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE UNIQUE INDEX ON %s (%s) WHERE %s IS NOT NULL",
+					 QualifiedName(relid), key, key);
+	if (col[ROLE_PROCESSED_AT].attno != 0)
+		appendStringInfo(&sql, " AND %s IS NULL",
+						 column_name(relid, col, ROLE_PROCESSED_AT));
+	return sql.data;
+}
+
+/* not one that backs a UNIQUE constraint, which has no predicate */
+static bool
+is_partial_dedup_index(Relation index, const RoleColumn *col)
+{
+	return is_dedup_index(index, col) &&
+		predicate_names(index, col[ROLE_DEDUP_KEY].attno);
+}
+
+/*
+ * IndexFindDedup
+ *		The index on the dedup key that inbox_create made.
+ */
+Oid
+IndexFindDedup(Relation rel, const RoleColumn *col)
+{
+	if (col[ROLE_DEDUP_KEY].attno == 0)
+		return InvalidOid;
+	return find_index(rel, col, is_partial_dedup_index);
 }
 
 /*
@@ -209,25 +248,16 @@ column_name(Relation rel, const RoleColumn *col, Role role)
 void
 IndexCheckDedup(Relation rel, const RoleColumn *col)
 {
-	const char *key;
-	StringInfoData cure;
-
 	if (col[ROLE_DEDUP_KEY].attno == 0 ||
-		find_index(rel, col, is_dedup_index) != NULL)
+		OidIsValid(find_index(rel, col, is_dedup_index)))
 		return;
-	key = column_name(rel, col, ROLE_DEDUP_KEY);
-	initStringInfo(&cure);
-	appendStringInfo(&cure, "CREATE UNIQUE INDEX ON %s (%s) WHERE %s IS NOT NULL",
-					 QualifiedName(RelationGetRelid(rel)), key, key);
-	if (col[ROLE_PROCESSED_AT].attno != 0)
-		appendStringInfo(&cure, " AND %s IS NULL",
-						 column_name(rel, col, ROLE_PROCESSED_AT));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-			 errmsg("no unique index on dedup key column %s of \"%s\"", key,
+			 errmsg("no unique index on dedup key column %s of \"%s\"",
+					column_name(RelationGetRelid(rel), col, ROLE_DEDUP_KEY),
 					RelationGetRelationName(rel)),
 			 errdetail("Without it, two sends at once would both add a row."),
-			 errhint("%s;", cure.data)));
+			 errhint("%s;", IndexDedupSql(RelationGetRelid(rel), col))));
 }
 
 /*
@@ -267,28 +297,47 @@ is_claim_index(Relation index, const RoleColumn *col)
 	return true;
 }
 
-static void
-warn_no_claim_index(Relation rel, const RoleColumn *col)
+/*
+ * IndexClaimSql
+ *		The statement that makes the index in claim order.
+ */
+char *
+IndexClaimSql(Oid relid, const RoleColumn *col)
 {
 	Role		order[3];
 	int			n = claim_order(col, order);
-	StringInfoData cure;
+	StringInfoData sql;
 
-	initStringInfo(&cure);
-	appendStringInfo(&cure, "CREATE INDEX ON %s (",
-					 QualifiedName(RelationGetRelid(rel)));
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE INDEX ON %s (",
+					 QualifiedName(relid));
 	for (int i = 0; i < n; i++)
-		appendStringInfo(&cure, "%s%s", i == 0 ? "" : ", ",
-						 column_name(rel, col, order[i]));
-	appendStringInfoChar(&cure, ')');
+		appendStringInfo(&sql, "%s%s", i == 0 ? "" : ", ",
+						 column_name(relid, col, order[i]));
+	appendStringInfoChar(&sql, ')');
 	if (col[ROLE_PROCESSED_AT].attno != 0)
-		appendStringInfo(&cure, " WHERE %s IS NULL",
-						 column_name(rel, col, ROLE_PROCESSED_AT));
-	ereport(WARNING,
-			(errmsg("no index of \"%s\" serves the claim order",
-					RelationGetRelationName(rel)),
-			 errdetail("Each claim has to read and sort the whole table."),
-			 errhint("%s;", cure.data)));
+		appendStringInfo(&sql, " WHERE %s IS NULL",
+						 column_name(relid, col, ROLE_PROCESSED_AT));
+	return sql.data;
+}
+
+static bool
+is_bare_claim_index(Relation index, const RoleColumn *col)
+{
+	Role		order[3];
+
+	return is_claim_index(index, col) && !index->rd_index->indisunique &&
+		index->rd_index->indnatts == claim_order(col, order);
+}
+
+/*
+ * IndexFindClaim
+ *		The index in claim order, and of nothing else, that inbox_create made.
+ */
+Oid
+IndexFindClaim(Relation rel, const RoleColumn *col)
+{
+	return find_index(rel, col, is_bare_claim_index);
 }
 
 static bool
@@ -321,16 +370,19 @@ has_lease_column(Relation index, const RoleColumn *col)
 void
 IndexWarn(Relation rel, const RoleColumn *col)
 {
-	char	   *lease_index = find_index(rel, col, has_lease_column);
+	Oid			lease_index = find_index(rel, col, has_lease_column);
 
-	if (find_index(rel, col, is_claim_index) == NULL)
-		warn_no_claim_index(rel, col);
-	if (lease_index != NULL)
+	if (!OidIsValid(find_index(rel, col, is_claim_index)))
+		ereport(WARNING,
+				(errmsg("no index of \"%s\" serves the claim order",
+						RelationGetRelationName(rel)),
+				 errdetail("Each claim has to read and sort the whole table."),
+				 errhint("%s;", IndexClaimSql(RelationGetRelid(rel), col))));
+	if (OidIsValid(lease_index))
 		ereport(WARNING,
 				(errmsg("index \"%s\" contains a column that every claim changes",
-						lease_index),
+						get_rel_name(lease_index)),
 				 errdetail("Each claim, extension and release then has to write to all indexes of the table."),
 				 errhint("If nothing else needs it: DROP INDEX %s;",
-						 quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-													lease_index))));
+						 QualifiedName(lease_index))));
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * indexcheck.h
- *	  What the indexes of an adopted table must and should be like.
+ *	  What the indexes of a queue must and should be like.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +12,10 @@
 
 extern void IndexCheckId(Relation rel, const RoleColumn *col);
 extern void IndexCheckDedup(Relation rel, const RoleColumn *col);
+extern Oid	IndexFindClaim(Relation rel, const RoleColumn *col);
+extern Oid	IndexFindDedup(Relation rel, const RoleColumn *col);
+extern char *IndexClaimSql(Oid relid, const RoleColumn *col);
+extern char *IndexDedupSql(Oid relid, const RoleColumn *col);
 extern void IndexWarn(Relation rel, const RoleColumn *col);
 
 #endif							/* INBOX_INDEXCHECK_H */

@@ -161,6 +161,21 @@ find_id_index(Relation rel, AttrNumber id)
 	return found;
 }
 
+/*
+ * ALTER TABLE changes a column's type without asking the label.
+ */
+static void
+broken_column(Queue *q, Form_pg_attribute att, Role role)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
+			 errmsg("column \"%s\" of queue \"%s\" cannot have role \"%s\" any more",
+					NameStr(att->attname), q->relname, RoleName(role)),
+			 errdetail("It is of type %s.",
+					   format_type_with_typemod(att->atttypid, att->atttypmod)),
+			 errhint("The role needs %s.", RoleTypesText(role))));
+}
+
 static void
 read_roles(Queue *q, Relation rel)
 {
@@ -174,6 +189,8 @@ read_roles(Queue *q, Relation rel)
 		if (att->attisdropped || !LabelReadRole(q->relid, attno, &role) ||
 			role >= NUM_QUEUE_ROLES)
 			continue;
+		if (!RoleTypeFits(role, att->atttypid, att->atttypmod))
+			broken_column(q, att, role);
 		q->col[role].attno = attno;
 		q->col[role].type = att->atttypid;
 		q->col[role].notnull = att->attnotnull;

@@ -165,16 +165,13 @@ reset_one(QueueSettings *s, Setting setting)
 
 /*
  * SetupReset
- *		Put the settings that an array argument names back to their defaults,
- *		and tell which ones those are.
+ *		Put the settings that an array argument names back to their defaults.
  */
 void
-SetupReset(FunctionCallInfo fcinfo, int n, int first, QueueSettings *settings,
-		   bool *reset)
+SetupReset(FunctionCallInfo fcinfo, int n, int first, QueueSettings *settings)
 {
 	ArgArray	names;
 
-	memset(reset, 0, NUM_SETTINGS * sizeof(bool));
 	ArgGetArray(fcinfo, n, TEXTOID, &names);
 	for (int i = 0; i < names.n; i++)
 	{
@@ -191,7 +188,6 @@ SetupReset(FunctionCallInfo fcinfo, int n, int first, QueueSettings *settings,
 					 errmsg("%s is both set and reset", setting_names[setting]),
 					 errhint("Either give it a value or name it in reset.")));
 		reset_one(settings, setting);
-		reset[setting] = true;
 	}
 }
 

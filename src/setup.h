@@ -31,7 +31,7 @@ typedef enum Setting
 extern text *SetupReadSettings(FunctionCallInfo fcinfo, int first,
 							   QueueSettings *settings);
 extern void SetupReset(FunctionCallInfo fcinfo, int n, int first,
-					   QueueSettings *settings, bool *reset);
+					   QueueSettings *settings);
 extern void SetupCheck(const QueueSettings *settings, Oid relid,
 					   const RoleColumn *col, bool dead_letter);
 extern void SetupExec(const char *sql);

@@ -124,3 +124,27 @@ CREATE FUNCTION inbox_reap(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION inbox_reap(text) IS 'bury spent messages whose lease has ended and purge finished ones past their retention, in one queue or in all';
+
+CREATE FUNCTION inbox_alter(queue text, lease interval = NULL,
+	max_attempts int = NULL, dead_letter text = NULL,
+	backoff interval = NULL, backoff_max interval = NULL,
+	retention interval = NULL, dead_group text = NULL,
+	fifo boolean = NULL, fifo_retry text = NULL, reset text[] = NULL)
+RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_alter IS 'change settings of a queue; NULL leaves one as it is, reset names those to unset';
+
+CREATE FUNCTION inbox_drop(queue text)
+RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_drop IS 'drop a queue with its table, and with the dead-letter table that was made for it';
+
+CREATE FUNCTION inbox_forget(queue text)
+RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_forget IS 'make a queue an ordinary table again';
+
+CREATE FUNCTION inbox_pause(queue text)
+RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_pause IS 'hand out no more messages of a queue; sends go on';
+
+CREATE FUNCTION inbox_resume(queue text)
+RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_resume IS 'undo inbox_pause';
