@@ -179,32 +179,31 @@ supervise(void)
 
 /*
  * Has the worker that we asked for come as far as we care?  If not, *wait is
- * when to look again.
+ * when to look again.  One that has gone again still has its process slot
+ * until the postmaster has seen it end, so wait for that too.
  */
 static bool
 start_is_over(long *wait)
 {
 	DatabasePhase phase = DatabaseGetPhase(starting);
 	TimestampTz now = GetCurrentTimestamp();
+	bool		settled = phase == DATABASE_IDLE || phase == DATABASE_SWEEPING;
+	bool		ended;
 	pid_t		pid;
 
+	ended = GetBackgroundWorkerPid(starting_handle, &pid) == BGWH_STOPPED;
 	*wait = PROBE_PATIENCE_MS;
+	if (phase == DATABASE_PROBING)
+	{
+		*wait -= TimestampDifferenceMilliseconds(starting_since, now);
+		settled = *wait <= 0;
+	}
+	if (!settled && !ended)
+		return false;
+
+	/* does nothing if it has come and gone since we read its phase */
 	if (phase == DATABASE_STARTING)
-	{
-		if (GetBackgroundWorkerPid(starting_handle, &pid) != BGWH_STOPPED)
-			return false;
-
-		/* it may have come and gone in between: then this does nothing */
 		DatabaseStartFailed(starting, "worker did not start; the server log has the reason");
-	}
-	else if (phase == DATABASE_PROBING)
-	{
-		long		waited = TimestampDifferenceMilliseconds(starting_since, now);
-
-		*wait = PROBE_PATIENCE_MS - waited;
-		if (*wait > 0)
-			return false;
-	}
 
 	starting = InvalidOid;
 	pfree(starting_handle);
