@@ -18,11 +18,13 @@
 #endif
 
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_relation.h"
 #include "utils/acl.h"
 #include "utils/rel.h"
+#include "utils/wait_event.h"
 
 /* 17 knows infinite intervals */
 #if PG_VERSION_NUM >= 170000
@@ -72,5 +74,38 @@ OwnsRelation(Oid relid, Oid roleid)
 	return pg_class_ownercheck(relid, roleid);
 #endif
 }
+
+static inline bool
+OwnsDatabase(Oid database, Oid roleid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(DatabaseRelationId, database, roleid);
+#else
+	return pg_database_ownercheck(database, roleid);
+#endif
+}
+
+/* 17 lets extensions name their wait events; "cached" is the caller's static */
+static inline uint32
+NamedWaitEvent(uint32 *cached, const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	if (*cached == 0)
+		*cached = WaitEventExtensionNew(name);
+	return *cached;
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* what DROP DATABASE leaves behind when it is interrupted, since 15.4 */
+#ifndef DATCONNLIMIT_INVALID_DB
+#define DATCONNLIMIT_INVALID_DB	(-2)
+#endif
+
+/* 17 can limit the time of a whole transaction */
+#if PG_VERSION_NUM >= 170000
+#define HAVE_TRANSACTION_TIMEOUT	1
+#endif
 
 #endif							/* INBOX_COMPAT_H */

@@ -12,10 +12,14 @@
  */
 #include "postgres.h"
 
+#include "announce.h"
 #include "fmgr.h"
 #include "label.h"
+#include "launcher.h"
 #include "queue.h"
 #include "settings.h"
+#include "shmem.h"
+#include "utility.h"
 
 PG_MODULE_MAGIC;
 
@@ -27,4 +31,8 @@ _PG_init(void)
 	SettingsInit();
 	LabelInit();
 	QueueInit();
+	InboxShmemInit();
+	AnnounceInit();
+	UtilityInit();
+	LauncherInit();
 }

@@ -148,3 +148,32 @@ COMMENT ON FUNCTION inbox_pause IS 'hand out no more messages of a queue; sends 
 CREATE FUNCTION inbox_resume(queue text)
 RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION inbox_resume IS 'undo inbox_pause';
+
+-- Look
+
+CREATE FUNCTION inbox_worker_status(
+	OUT database text,
+	OUT pid int,
+	OUT state text,
+	OUT started_at timestamptz,
+	OUT last_tick timestamptz,
+	OUT tick_duration interval,
+	OUT ticks bigint,
+	OUT queues int,
+	OUT expired bigint,
+	OUT buried bigint,
+	OUT purged bigint,
+	OUT set_aside bigint,
+	OUT last_error text,
+	OUT last_error_at timestamptz
+) RETURNS SETOF record
+LANGUAGE c STRICT VOLATILE PARALLEL RESTRICTED
+AS 'MODULE_PATHNAME', 'inbox_worker_status_0_1';
+COMMENT ON FUNCTION inbox_worker_status() IS
+'what view inbox_workers shows';
+
+CREATE VIEW inbox_workers AS
+	SELECT * FROM inbox_worker_status();
+COMMENT ON VIEW inbox_workers IS
+'the background worker of each database of this server: what it does, how its last tick went, its last error; empty without shared_preload_libraries';
+GRANT SELECT ON inbox_workers TO PUBLIC;

@@ -1,0 +1,88 @@
+/*-------------------------------------------------------------------------
+ *
+ * session.c
+ *	  Settings that our processes depend on, whatever the server's are.
+ *
+ * A process of ours gets what postgresql.conf and ALTER DATABASE or ALTER ROLE
+ * ... SET say, like any session.  Some of that is meant for people and would
+ * stop a worker: a read-only default, a timeout, another role.  Set here, with
+ * a source that later reloads don't override, as autovacuum does it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "compat.h"
+#include "miscadmin.h"
+#include "postmaster/interrupt.h"
+#include "session.h"
+#include "utils/guc.h"
+
+typedef struct Setting
+{
+	const char *name;
+	const char *value;
+} Setting;
+
+static const Setting settings[] = {
+	/* nothing but the built-in objects is found without a schema */
+	{"search_path", "pg_catalog, pg_temp"},
+	/* ALTER DATABASE ... SET can change the role */
+	{"role", "none"},
+	{"default_transaction_isolation", "read committed"},
+	{"default_transaction_read_only", "off"},
+	{"default_transaction_deferrable", "off"},
+	/* a pass that meets a locked table gives way, and soon */
+	{"lock_timeout", "1s"},
+	{"statement_timeout", "0"},
+	{"idle_in_transaction_session_timeout", "0"},
+#ifdef HAVE_TRANSACTION_TIMEOUT
+	{"transaction_timeout", "0"},
+#endif
+	/* one queue's error must not end the process */
+	{"exit_on_error", "off"},
+	{"zero_damaged_pages", "off"},
+	{"ignore_checksum_failure", "off"},
+};
+
+static void limit_synchronous_commit(void);
+
+/* Called once, right after connecting. */
+void
+SessionHarden(void)
+{
+	int			i;
+
+	/* ALTER DATABASE ... SET session_authorization has no other way back */
+	SetSessionAuthorization(GetAuthenticatedUserId(), true);
+
+	for (i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i].name, settings[i].value,
+						PGC_SUSET, PGC_S_OVERRIDE);
+	limit_synchronous_commit();
+}
+
+/* Called where the process can bear changed settings. */
+void
+SessionReload(void)
+{
+	if (ConfigReloadPending)
+	{
+		ConfigReloadPending = false;
+		ProcessConfigFile(PGC_SIGHUP);
+		limit_synchronous_commit();
+	}
+}
+
+/*
+ * Never wait for a standby: it may be gone, and nobody waits for our commits.
+ * What the server's owner has chosen below that stays.
+ */
+static void
+limit_synchronous_commit(void)
+{
+	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
+		SetConfigOption("synchronous_commit", "local",
+						PGC_SUSET, PGC_S_OVERRIDE);
+}

@@ -1,0 +1,13 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.h
+ *	  The library's shared memory; see shmem.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_SHMEM_H
+#define INBOX_SHMEM_H
+
+extern void InboxShmemInit(void);
+
+#endif							/* INBOX_SHMEM_H */

@@ -1,0 +1,149 @@
+# InboxTest: what the TAP tests share.
+#
+# Where the library lies is the runner's business: PostgreSQL::Test::Cluster
+# adds the file that TEMP_CONFIG names to each server's configuration.
+
+package InboxTest;
+
+use strict;
+use warnings;
+use Exporter 'import';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+our @EXPORT = qw(new_node conf_lines worker_pid wait_worker wait_no_worker
+  wait_pid_gone timed launcher_pid ticks_on starts_of ends_soon);
+
+# a command that has to wait for nobody takes less than this, in seconds; the
+# server itself gives up after five
+our $SOON = 4.5;
+
+# A running server that preloads the library, with extra lines of
+# configuration; a later line overrides an earlier one.
+sub new_node
+{
+	my ($name, @conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(allows_streaming => 1);
+	$node->append_conf('postgresql.conf', join("\n", conf_lines(), @conf, ''));
+	$node->start;
+	return $node;
+}
+
+sub conf_lines
+{
+	return (
+		"shared_preload_libraries = 'inbox'",
+		"inbox.reap_interval = '100ms'",
+		"max_worker_processes = 20",
+		"max_prepared_transactions = 5",
+		"autovacuum = off",
+		"restart_after_crash = on",
+		# tells of each start of a background worker
+		"log_min_messages = debug1");
+}
+
+# pid of a database's worker, or ''
+sub worker_pid
+{
+	my ($node, $db) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'inbox worker' AND datname = '$db'");
+}
+
+sub launcher_pid
+{
+	my ($node) = @_;
+	return $node->safe_psql('postgres',
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = 'inbox launcher'");
+}
+
+# Wait until the database has a worker that has looked around, with another
+# pid than the given one; returns its pid, or '' after $seconds.
+sub wait_worker
+{
+	my ($node, $db, $not_pid, $seconds) = @_;
+	my $deadline = time() + ($seconds // 15);
+	my $pid;
+
+	$not_pid ||= 0;
+	do
+	{
+		$pid = $node->safe_psql('postgres', qq{
+			SELECT a.pid FROM pg_stat_activity a, pg_database d
+			WHERE a.backend_type = 'inbox worker' AND a.datname = '$db'
+			  AND a.datname = d.datname AND a.pid <> $not_pid AND a.state IS NOT NULL});
+		return $pid if $pid ne '';
+		usleep(50_000);
+	} while (time() < $deadline);
+	return '';
+}
+
+# Wait until the database has no worker and none is being started.
+sub wait_no_worker
+{
+	my ($node, $db, $seconds) = @_;
+	my $deadline = time() + ($seconds // 15);
+
+	do
+	{
+		return 1 if worker_pid($node, $db) eq '';
+		usleep(50_000);
+	} while (time() < $deadline);
+	return 0;
+}
+
+sub wait_pid_gone
+{
+	my ($node, $pid) = @_;
+	return $node->poll_query_until('postgres',
+		"SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
+}
+
+# Does the worker of this database complete ticks?  Asked of a database that
+# has the extension.
+sub ticks_on
+{
+	my ($node, $asked, $db) = @_;
+	my $ticks = $node->safe_psql($asked,
+		"SELECT coalesce(max(ticks), 0) FROM inbox_workers WHERE database = '$db'");
+	return $node->poll_query_until($asked,
+		"SELECT count(*) = 1 FROM inbox_workers WHERE database = '$db' AND ticks > $ticks + 1");
+}
+
+# How many workers were ever asked for in a database, by the server's log.
+sub starts_of
+{
+	my ($node, $db) = @_;
+	my $oid = $node->safe_psql('postgres',
+		"SELECT oid FROM pg_database WHERE datname = '$db'");
+	my $log = slurp_file($node->logfile);
+	my $n = () = $log =~ /registering background worker "inbox worker for database $oid"/g;
+	return $n;
+}
+
+# Run SQL; returns (seconds, exit code, error text).
+sub timed
+{
+	my ($node, $db, $sql, %params) = @_;
+	my $start = time();
+	my ($rc, $out, $err) = $node->psql($db, $sql, %params);
+	return (time() - $start, $rc, $err);
+}
+
+# The command succeeds, and before the server would lose patience.
+sub ends_soon
+{
+	my ($node, $sql, $name, %params) = @_;
+	my ($seconds, $rc, $err) = timed($node, 'postgres', $sql, %params);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($rc, 0, "$name: done") or diag($err);
+	cmp_ok($seconds, '<', $SOON, "$name: soon");
+	return;
+}
+
+1;
