@@ -49,7 +49,6 @@ need_server() {
 
 	[ -x "/usr/lib/postgresql/$1/bin/postgres" ] && return 0
 	[ "$(id -u)" = 0 ] || sudo=sudo
-	need postgresql-common
 	$sudo mkdir -p $dir
 	echo 'create_main_cluster = false' | $sudo tee $file >/dev/null
 	(need "postgresql-$1")
