@@ -17,11 +17,35 @@ ISOLATION_OPTS = --inputdir=$(srcdir)/test --load-extension=$(EXTENSION)
 TAP_TESTS = 1
 PROVE_TESTS = test/t/*.pl
 
+# The targets at the end must work before any PostgreSQL is installed.
 PG_CONFIG ?= pg_config
-PGXS := $(shell $(PG_CONFIG) --pgxs)
+PGXS := $(wildcard $(shell $(PG_CONFIG) --pgxs 2>/dev/null))
+ifneq ($(PGXS),)
 include $(PGXS)
+else
+all install installcheck clean:
+	@echo '$(PG_CONFIG) knows no PostgreSQL with development files:' >&2
+	@echo 'install postgresql-server-dev-NN, or say make PG_CONFIG=...' >&2
+	@false
+endif
 
 $(OBJS): $(wildcard src/*.h)
 
 $(SCRIPT): src/sql/$(EXTENSION).sql
 	cp $< $@
+
+# Everything below builds in a scratch folder and uses servers of its own.
+# PARTS= chooses among the parts of the suite, SECONDS= how long chaos lasts.
+.PHONY: test chaos demo indent check-indent
+test:
+	@test/run $(PARTS)
+
+chaos: SECONDS ?= 300
+chaos:
+	@CHAOS_SECONDS=$(SECONDS) PART_TIMEOUT=$$(($(SECONDS) + 600)) test/run chaos
+
+demo:
+	@demo/run
+
+indent check-indent:
+	@test/indent $(if $(filter check-indent,$@),--check)
