@@ -22,7 +22,9 @@
 #include "catalog/pg_type.h"
 #include "deadmap.h"
 #include "history.h"
+#include "lease.h"
 #include "owner.h"
+#include "receipt.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
@@ -31,15 +33,14 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
-#include "write.h"
 
 /* one row on its way */
 typedef struct Burial
 {
 	Queue	   *q;
-	Relation	leaf;
-	TupleTableSlot *slot;
-	AttrNumber	attno[NUM_QUEUE_ROLES]; /* in the leaf */
+	RowLeaf    *leaf;			/* the row is in leaf->old */
+	LeaseRow	row;
+	Datum		id;
 	TimestampTz died_at;
 	BuryCause	cause;
 	const char *error;			/* or NULL */
@@ -111,64 +112,16 @@ BuryRequire(Queue *q)
 static Datum
 role_value(const Burial *b, Role role, bool *isnull)
 {
-	if (b->attno[role] == 0)
-	{
-		*isnull = true;
+	*isnull = true;
+	if (b->leaf->attnos[role] == 0)
 		return (Datum) 0;
-	}
-	return slot_getattr(b->slot, b->attno[role], isnull);
-}
-
-static int64
-deliveries_made(const Burial *b)
-{
-	bool		isnull;
-	Datum		value = role_value(b, ROLE_ATTEMPT, &isnull);
-	int64		stored;
-
-	if (isnull)
-		return 0;
-	switch (b->q->col[ROLE_ATTEMPT].type)
-	{
-		case INT2OID:
-			stored = DatumGetInt16(value);
-			break;
-		case INT4OID:
-			stored = DatumGetInt32(value);
-			break;
-		default:
-			stored = DatumGetInt64(value);
-			break;
-	}
-	return Max(stored - b->q->settings.attempt_base, 0);
-}
-
-static Datum
-attempt_datum(Oid type, int64 value)
-{
-	switch (type)
-	{
-		case INT2OID:
-			return Int16GetDatum((int16) value);
-		case INT4OID:
-			return Int32GetDatum((int32) value);
-		default:
-			return Int64GetDatum(value);
-	}
+	return slot_getattr(b->leaf->old, b->leaf->attnos[role], isnull);
 }
 
 static char *
 id_text(const Burial *b)
 {
-	bool		isnull;
-	Datum		value = role_value(b, ROLE_ID, &isnull);
-	Oid			output;
-	bool		varlena;
-
-	if (isnull)
-		return "";
-	getTypeOutputInfo(b->q->col[ROLE_ID].type, &output, &varlena);
-	return OidOutputFunctionCall(output, value);
+	return ReceiptIdText(b->q, b->id);
 }
 
 static void
@@ -220,7 +173,7 @@ origin(const Burial *b)
 static Datum
 child_columns(const Burial *b, bool *isnull)
 {
-	TupleDesc	desc = RelationGetDescr(b->leaf);
+	TupleDesc	desc = RelationGetDescr(b->leaf->rel);
 	Oid		   *types = palloc(sizeof(Oid) * desc->natts);
 	Datum	   *values = palloc(sizeof(Datum) * desc->natts);
 	char	   *nulls = palloc(desc->natts);
@@ -236,7 +189,7 @@ child_columns(const Burial *b, bool *isnull)
 			get_attnum(b->q->relid, NameStr(att->attname)) != InvalidAttrNumber)
 			continue;
 		types[pairs.n] = att->atttypid;
-		values[pairs.n] = slot_getattr(b->slot, i + 1, &null);
+		values[pairs.n] = slot_getattr(b->leaf->old, i + 1, &null);
 		nulls[pairs.n] = null ? 'n' : ' ';
 		JsonPairsAdd(&pairs, NameStr(att->attname), psprintf("$%d", pairs.n + 1));
 	}
@@ -254,7 +207,7 @@ static void
 queue_columns(const Burial *b, Relation queue, Datum *values, char *nulls)
 {
 	TupleDesc	desc = RelationGetDescr(queue);
-	bool		same = RelationGetRelid(b->leaf) == b->q->relid;
+	bool		same = RelationGetRelid(b->leaf->rel) == b->q->relid;
 
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -262,8 +215,8 @@ queue_columns(const Burial *b, Relation queue, Datum *values, char *nulls)
 		bool		isnull = true;
 
 		if (!att->attisdropped)
-			values[i] = slot_getattr(b->slot, same ? i + 1 :
-									 get_attnum(RelationGetRelid(b->leaf),
+			values[i] = slot_getattr(b->leaf->old, same ? i + 1 :
+									 get_attnum(RelationGetRelid(b->leaf->rel),
 												NameStr(att->attname)),
 									 &isnull);
 		nulls[i] = isnull ? 'n' : ' ';
@@ -273,14 +226,15 @@ queue_columns(const Burial *b, Relation queue, Datum *values, char *nulls)
 static SPIPlanPtr
 insert_plan(Queue *q)
 {
+	SPIPlanPtr	plan = QueueFindPlan(q, PLAN_BURY, 0);
 	Oid		   *argtypes;
 	int			nargs;
 	char	   *sql;
 
-	if (q->plans[PLAN_BURY] != NULL)
-		return q->plans[PLAN_BURY];
+	if (plan != NULL)
+		return plan;
 	sql = DeadInsertSql(q, &nargs, &argtypes);
-	return QueueSavePlan(q, PLAN_BURY, sql, nargs, argtypes, 0);
+	return QueueSavePlan(q, PLAN_BURY, 0, sql, nargs, argtypes, 0);
 }
 
 /*
@@ -314,7 +268,7 @@ insert_copy(const Burial *b)
 	else
 	{
 		isnull = true;
-		if (RelationGetRelid(b->leaf) != b->q->relid)
+		if (RelationGetRelid(b->leaf->rel) != b->q->relid)
 			own[ARG_EXTRA] = child_columns(b, &isnull);
 	}
 	if (isnull)
@@ -333,22 +287,35 @@ insert_copy(const Burial *b)
 						   get_rel_name(b->q->dead_relid))));
 }
 
+/*
+ * The row in a writer of the owner's, whose rights need not be the caller's.
+ */
+static RowLeaf *
+owner_leaf(const Burial *b, RowWriter *w)
+{
+	RowLeaf    *leaf;
+
+	WriterBegin(w, b->q);
+	leaf = WriterLeaf(w, RelationGetRelid(b->leaf->rel));
+	ExecCopySlot(leaf->old, b->leaf->old);
+	return leaf;
+}
+
 static void
 move_row(const Burial *b)
 {
-	RowWriter  *writer;
+	RowWriter	writer;
 
 	SPI_connect();
 	insert_copy(b);
 	SPI_finish();
-	writer = WriterBegin(b->q);
-	if (!WriterDelete(writer, b->leaf, b->slot))
+	if (!WriterDelete(&writer, owner_leaf(b, &writer)))
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
 				 errmsg("message %s of queue \"%s\" was not deleted",
 						id_text(b), b->q->relname),
 				 errdetail("A trigger suppressed the delete, so the message was not buried.")));
-	WriterEnd(writer);
+	WriterEnd(&writer);
 }
 
 /*
@@ -361,7 +328,8 @@ group_headers(const Burial *b, const char *change, bool *isnull)
 	Oid			type = b->q->col[ROLE_HEADERS].type;
 	Oid			argtypes[3] = {type, JSONBOID, JSONBOID};
 	Datum		args[3];
-	char		nulls[3] = "   ";
+	char		nulls[3] = {' ', ' ', ' '};
+	SPIPlanPtr	plan;
 	Datum		result;
 
 	args[0] = role_value(b, ROLE_HEADERS, isnull);
@@ -369,7 +337,8 @@ group_headers(const Burial *b, const char *change, bool *isnull)
 	args[1] = history_entry(b);
 	args[2] = DirectFunctionCall1(jsonb_in, CStringGetDatum(change));
 	SPI_connect();
-	if (b->q->plans[PLAN_BURY_GROUP] == NULL)
+	plan = QueueFindPlan(b->q, PLAN_BURY, 1);
+	if (plan == NULL)
 	{
 		StringInfoData sql;
 
@@ -377,23 +346,15 @@ group_headers(const Burial *b, const char *change, bool *isnull)
 		appendStringInfoString(&sql, "SELECT (");
 		HistoryAppendSql(&sql, "($1::jsonb)", "$2", "|| $3");
 		appendStringInfo(&sql, ")::%s", type == JSONOID ? "json" : "jsonb");
-		QueueSavePlan(b->q, PLAN_BURY_GROUP, sql.data, 3, argtypes, 0);
+		plan = QueueSavePlan(b->q, PLAN_BURY, 1, sql.data, 3, argtypes, 0);
 	}
-	if (SPI_execute_plan(b->q->plans[PLAN_BURY_GROUP], args, nulls, true, 1) != SPI_OK_SELECT)
+	if (SPI_execute_plan(plan, args, nulls, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute_plan failed");
 	result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
 	if (!*isnull)
 		result = SPI_datumTransfer(result, false, -1);
 	SPI_finish();
 	return result;
-}
-
-static void
-set_role(RowChange *change, Role role, Datum value, bool isnull)
-{
-	change->set[role] = true;
-	change->value[role] = value;
-	change->isnull[role] = isnull;
 }
 
 /*
@@ -406,28 +367,28 @@ static void
 change_group(const Burial *b)
 {
 	Queue	   *q = b->q;
-	RowChange	change = {0};
-	RowWriter  *writer;
+	RowChange	change;
+	RowWriter	writer;
 	bool		isnull;
 	Datum		group = role_value(b, ROLE_GROUP_KEY, &isnull);
 	char	   *from = isnull ? NULL : TextDatumGetCString(group);
 	bool		again = from != NULL && strcmp(from, q->settings.dead_group) == 0;
-	StringInfoData kept;
 
-	set_role(&change, ROLE_GROUP_KEY,
-			 CStringGetTextDatum(q->settings.dead_group), false);
-	set_role(&change, ROLE_LOCKED_UNTIL, (Datum) 0, true);
+	ChangeInit(&change);
+	ChangeSet(&change, ROLE_GROUP_KEY,
+			  CStringGetTextDatum(q->settings.dead_group));
+	ChangeSetNull(&change, ROLE_LOCKED_UNTIL);
 	if (QueueHas(q, ROLE_ATTEMPT))
-		set_role(&change, ROLE_ATTEMPT,
-				 attempt_datum(q->col[ROLE_ATTEMPT].type,
-							   q->settings.attempt_base), false);
+		ChangeSet(&change, ROLE_ATTEMPT,
+				  LeaseAttemptDatum(q, q->settings.attempt_base));
 	if (QueueHas(q, ROLE_LAST_ERROR) && b->error != NULL)
-		set_role(&change, ROLE_LAST_ERROR, CStringGetTextDatum(b->error), false);
+		ChangeSet(&change, ROLE_LAST_ERROR, CStringGetTextDatum(b->error));
 	if (QueueHas(q, ROLE_DUE_AT) && again)
-		set_role(&change, ROLE_DUE_AT,
-				 TimestampTzGetDatum(b->died_at + q->settings.backoff_max), false);
+		ChangeSet(&change, ROLE_DUE_AT,
+				  TimestampTzGetDatum(b->died_at + q->settings.backoff_max));
 	if (QueueHas(q, ROLE_HEADERS))
 	{
+		StringInfoData kept;
 		Datum		headers;
 
 		initStringInfo(&kept);
@@ -436,44 +397,47 @@ change_group(const Burial *b)
 			put_json(&kept, "group", from);
 		appendStringInfoChar(&kept, '}');
 		headers = group_headers(b, kept.data, &isnull);
-		set_role(&change, ROLE_HEADERS, headers, isnull);
+		if (isnull)
+			ChangeSetNull(&change, ROLE_HEADERS);
+		else
+			ChangeSet(&change, ROLE_HEADERS, headers);
 	}
-	writer = WriterBegin(q);
-	if (!WriterUpdate(writer, b->leaf, b->slot, &change))
+	if (WriterUpdate(&writer, owner_leaf(b, &writer), &change) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
 				 errmsg("message %s of queue \"%s\" was not updated",
 						id_text(b), q->relname),
 				 errdetail("A trigger suppressed the update, so the message was not buried.")));
-	WriterEnd(writer);
+	WriterEnd(&writer);
 }
 
 /*
  * BuryRow
  *		Move one row to the dead letters of its queue.
  *
- * "slot" holds the row's newest version, locked by this transaction and found
- * to be in need of burial.  The caller has called BuryRequire.  "restricted"
- * is for the reaper (see owner.c).
+ * leaf->old holds the row's newest version, locked by this transaction and
+ * found to be in need of burial.  The caller has called BuryRequire.
+ * "restricted" is for the reaper (see owner.c).
  */
 void
-BuryRow(Queue *q, Relation rel, TupleTableSlot *slot, BuryCause cause,
-		const char *error, bool restricted)
+BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
+		bool restricted)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
 											  "inbox bury",
 											  ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 	OwnerScope	scope;
-	Burial		b = {q, rel, slot};
+	Burial		b = {q, leaf};
 	bool		isnull;
 
 	b.died_at = GetCurrentTimestamp();
 	b.cause = cause;
 	b.error = error;
-	slot_getallattrs(slot);
-	QueueMapRoles(q, rel, b.attno);
-	b.attempt = deliveries_made(&b);
+	slot_getallattrs(leaf->old);
+	LeaseReadRow(q, leaf->attnos, leaf->old, &b.row);
+	b.attempt = Max(LeaseReported(q, &b.row) - 1, 0);
+	b.id = role_value(&b, ROLE_ID, &isnull);
 	if (error == NULL)
 	{
 		Datum		own = role_value(&b, ROLE_LAST_ERROR, &isnull);

@@ -8,8 +8,7 @@
 #ifndef INBOX_BURY_H
 #define INBOX_BURY_H
 
-#include "executor/tuptable.h"
-#include "queue.h"
+#include "write.h"
 
 typedef enum BuryCause
 {
@@ -23,7 +22,7 @@ extern const char *BuryCauseText(BuryCause cause);
 extern bool BuryConfigured(Queue *q);
 extern void BuryRefuse(Queue *q);
 extern void BuryRequire(Queue *q);
-extern void BuryRow(Queue *q, Relation rel, TupleTableSlot *slot,
-					BuryCause cause, const char *error, bool restricted);
+extern void BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause,
+					const char *error, bool restricted);
 
 #endif							/* INBOX_BURY_H */

@@ -21,6 +21,7 @@
 #include "access/genam.h"
 #include "access/relation.h"
 #include "access/xact.h"
+#include "announce.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
@@ -424,6 +425,7 @@ QueueOpenOid(Oid relid)
 {
 	Queue	   *q = lookup(relid);
 
+	WorkerAnnounce();
 	if (q == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INBOX_NOT_A_QUEUE),

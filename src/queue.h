@@ -24,7 +24,8 @@ typedef enum PlanKind
 	PLAN_LEVEL,					/* find.c: the next priority */
 	PLAN_LOCATE,				/* locate.c: a row by its id */
 	PLAN_UPDATE,				/* write.c: set the columns of some roles */
-	PLAN_DELETE					/* write.c */
+	PLAN_DELETE,				/* write.c */
+	PLAN_BURY					/* bury.c */
 } PlanKind;
 
 typedef struct SavedPlan

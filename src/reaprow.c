@@ -25,28 +25,28 @@
 #include "access/xact.h"
 #include "aside.h"
 #include "bury.h"
-#include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "lease.h"
+#include "locate.h"
 #include "miscadmin.h"
 #include "owner.h"
 #include "reaprow.h"
-#include "utils/lsyscache.h"
+#include "receipt.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "write.h"
 
 #define RUN_ROWS		50		/* rows of one subtransaction */
 #define MAX_REPORTS		10		/* messages about failures, per pass */
 
-typedef enum Verdict
+typedef enum Deed
 {
 	LEAVE,
 	BURY,
 	PURGE
-} Verdict;
+} Deed;
 
 typedef struct Candidate
 {
@@ -75,48 +75,34 @@ ReapSetLeaf(ReapPass *pass, Relation leaf)
 		pass->last_attno = Max(pass->last_attno, pass->attno[needed[i]]);
 }
 
-static int64
-stored_attempt(const ReapPass *pass, TupleTableSlot *slot)
-{
-	int			i = pass->attno[ROLE_ATTEMPT] - 1;
-
-	if (i < 0 || slot->tts_isnull[i])
-		return pass->q->settings.attempt_base;
-	switch (pass->q->col[ROLE_ATTEMPT].type)
-	{
-		case INT2OID:
-			return DatumGetInt16(slot->tts_values[i]);
-		case INT4OID:
-			return DatumGetInt32(slot->tts_values[i]);
-		default:
-			return DatumGetInt64(slot->tts_values[i]);
-	}
-}
-
 /*
  * What is to be done with a row.  *expired is set when its lease has ended
  * and it may be claimed again.
  */
-static Verdict
+static Deed
 judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired)
 {
 	const QueueSettings *s = &pass->q->settings;
-	int			processed = pass->attno[ROLE_PROCESSED_AT] - 1;
-	int			locked = pass->attno[ROLE_LOCKED_UNTIL] - 1;
+	bool		isnull;
+	LeaseRow	row;
 
 	*expired = false;
 	slot_getsomeattrs(slot, pass->last_attno);
-	if (processed >= 0 && !slot->tts_isnull[processed])
+	LeaseReadRow(pass->q, pass->attno, slot, &row);
+	if (row.finished)
+	{
+		Datum		processed = slot_getattr(slot, pass->attno[ROLE_PROCESSED_AT],
+											 &isnull);
+
 		return s->retention != NO_RETENTION &&
-			DatumGetTimestampTz(slot->tts_values[processed]) <= pass->now - s->retention ?
+			DatumGetTimestampTz(processed) <= pass->now - s->retention ?
 			PURGE : LEAVE;
-	if (!slot->tts_isnull[locked] &&
-		DatumGetTimestampTz(slot->tts_values[locked]) > pass->now)
+	}
+	if (row.leased && row.locked_until > pass->now)
 		return LEAVE;
-	if (s->max_attempts > 0 &&
-		stored_attempt(pass, slot) - s->attempt_base >= s->max_attempts)
+	if (LeaseSpent(pass->q, &row))
 		return BURY;
-	*expired = !slot->tts_isnull[locked];
+	*expired = row.leased;
 	return LEAVE;
 }
 
@@ -125,33 +111,28 @@ judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired)
  * to do.
  */
 static bool
-reap_row(ReapPass *pass, const Candidate *row, TupleTableSlot *slot,
-		 RowWriter *writer, ReapCounts *done)
+reap_row(ReapPass *pass, RowWriter *writer, RowLeaf *leaf,
+		 const Candidate *row, ReapCounts *done)
 {
 	ItemPointerData tid = row->tid;
-	TM_FailureData failure;
-	OwnerScope	scope;
 	bool		expired;
 
-	if (table_tuple_lock(pass->leaf, &tid, pass->snapshot, slot,
-						 GetCurrentCommandId(false), LockTupleExclusive,
-						 LockWaitSkip, 0, &failure) != TM_Ok)
+	if (LockVersion(leaf, &tid, pass->snapshot, LockTupleExclusive,
+					LockWaitSkip, 0) != TM_Ok)
 		return false;
-	switch (judge(pass, slot, &expired))
+	switch (judge(pass, leaf->old, &expired))
 	{
 		case LEAVE:
 			return false;
 		case BURY:
-			BuryRow(pass->q, pass->leaf, slot, CAUSE_LEASE_LOST, NULL, true);
+			BuryRow(pass->q, leaf, CAUSE_LEASE_LOST, NULL, true);
 			done->buried++;
 			break;
 		case PURGE:
-			OwnerEnter(&scope, pass->q->owner, true);
-			if (!WriterDelete(writer, pass->leaf, slot))
+			if (!WriterDelete(writer, leaf))
 				ereport(ERROR,
 						(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
 						 errmsg("a trigger suppressed the delete")));
-			OwnerLeave(&scope);
 			done->purged++;
 			break;
 	}
@@ -159,23 +140,27 @@ reap_row(ReapPass *pass, const Candidate *row, TupleTableSlot *slot,
 }
 
 /*
- * The slot and the writer belong to the subtransaction, whose abort lets go
- * of the buffers they pin.
+ * All of it as the owner, the end of the writer too, where triggers fire.
+ * What the writer holds belongs to the subtransaction, whose abort lets go
+ * of it.
  */
 static void
 reap_rows(ReapPass *pass, const Candidate *rows, int n, ReapCounts *done)
 {
-	TupleTableSlot *slot = table_slot_create(pass->leaf, NULL);
-	RowWriter  *writer = WriterBegin(pass->q);
+	OwnerScope	scope;
+	RowWriter	writer;
+	RowLeaf    *leaf;
 
+	OwnerEnter(&scope, pass->q->owner, true);
+	WriterBegin(&writer, pass->q);
+	leaf = WriterLeaf(&writer, RelationGetRelid(pass->leaf));
 	for (int i = 0; i < n; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		reap_row(pass, &rows[i], slot, writer, done);
-		ExecClearTuple(slot);
+		reap_row(pass, &writer, leaf, &rows[i], done);
 	}
-	WriterEnd(writer);
-	ExecDropSingleTupleTableSlot(slot);
+	WriterEnd(&writer);
+	OwnerLeave(&scope);
 }
 
 /*
@@ -233,12 +218,9 @@ row_id(ReapPass *pass, ItemPointer tid)
 	{
 		bool		isnull;
 		Datum		id = slot_getattr(slot, pass->attno[ROLE_ID], &isnull);
-		Oid			output;
-		bool		varlena;
 
-		getTypeOutputInfo(pass->q->col[ROLE_ID].type, &output, &varlena);
 		if (!isnull)
-			text = OidOutputFunctionCall(output, id);
+			text = ReceiptIdText(pass->q, id);
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	return text;
@@ -362,13 +344,13 @@ find_candidates(ReapPass *pass, BlockNumber from, BlockNumber to,
 	while (table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot))
 	{
 		bool		expired;
-		Verdict		verdict = judge(pass, slot, &expired);
+		Deed		deed = judge(pass, slot, &expired);
 
 		if (expired)
 			pass->counts->expired++;
-		else if (verdict == BURY && !pass->can_bury)
+		else if (deed == BURY && !pass->can_bury)
 			pass->counts->set_aside++;
-		else if (verdict != LEAVE)
+		else if (deed != LEAVE)
 			add_candidate(pass, found, slot);
 	}
 	table_endscan(scan);

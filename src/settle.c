@@ -95,7 +95,7 @@ static Verdict
 bury(Judgement *j, RowLeaf *leaf, BuryCause cause, const char *error)
 {
 	BuryRequire(j->q);
-	BuryRow(j->q, leaf->rel, leaf->old, cause, error, false);
+	BuryRow(j->q, leaf, cause, error, false);
 	return VERDICT_DEAD;
 }
 

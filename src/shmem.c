@@ -15,6 +15,7 @@
 
 #include "database.h"
 #include "miscadmin.h"
+#include "receipt.h"
 #include "shmem.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -54,7 +55,7 @@ request_shmem(void)
 	if (previous_request_hook)
 		previous_request_hook();
 
-	RequestAddinShmemSpace(DatabaseShmemSize());
+	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -70,5 +71,6 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
+	ReceiptShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }
