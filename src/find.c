@@ -89,6 +89,11 @@ put_condition(StringInfo sql, Finder *f)
 	if (f->group != NULL)
 		appendStringInfo(sql, " AND %s OPERATOR(pg_catalog.=) $%d",
 						 q->colname[ROLE_GROUP_KEY], PARAM_GROUP);
+	else if (q->settings.dead_group != NULL)
+		/* dead letters are handed out to who asks for them by name */
+		appendStringInfo(sql, " AND %s IS DISTINCT FROM %s",
+						 q->colname[ROLE_GROUP_KEY],
+						 quote_literal_cstr(q->settings.dead_group));
 }
 
 /*
