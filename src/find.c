@@ -91,8 +91,8 @@ put_condition(StringInfo sql, Finder *f)
 						 q->colname[ROLE_GROUP_KEY], PARAM_GROUP);
 	else if (q->settings.dead_group != NULL)
 		/* dead letters are handed out to who asks for them by name */
-		appendStringInfo(sql, " AND %s IS DISTINCT FROM %s",
-						 q->colname[ROLE_GROUP_KEY],
+		appendStringInfo(sql, " AND (%s IS NULL OR %s OPERATOR(pg_catalog.<>) %s)",
+						 q->colname[ROLE_GROUP_KEY], q->colname[ROLE_GROUP_KEY],
 						 quote_literal_cstr(q->settings.dead_group));
 }
 
