@@ -25,7 +25,8 @@ typedef enum PlanKind
 	PLAN_LOCATE,				/* locate.c: a row by its id */
 	PLAN_UPDATE,				/* write.c: set the columns of some roles */
 	PLAN_DELETE,				/* write.c */
-	PLAN_BURY					/* bury.c */
+	PLAN_BURY,					/* bury.c */
+	PLAN_SEND					/* sendinsert.c and dedup.c */
 } PlanKind;
 
 typedef struct SavedPlan
@@ -64,6 +65,7 @@ typedef struct Queue
 
 	MemoryContext cxt;			/* holds all of this */
 	SavedPlan  *plans;
+	struct SendTarget *send;	/* sendtarget.c's, made at the first send */
 
 	/* queue.c's own */
 	bool		valid;
