@@ -131,29 +131,50 @@ list_columns(Relation rel)
 	return buf.data;
 }
 
+/* does inbox change the column of a row that is there? */
+static bool
+is_written(Role role)
+{
+	switch (role)
+	{
+		case ROLE_LOCKED_UNTIL:
+		case ROLE_CLAIMED_AT:
+		case ROLE_ATTEMPT:
+		case ROLE_HEADERS:
+		case ROLE_DUE_AT:
+		case ROLE_PROCESSED_AT:
+		case ROLE_LAST_ERROR:
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* must it be able to be empty?  A lease, for one, ends by writing NULL. */
+static bool
+is_emptied(Role role)
+{
+	return role == ROLE_LOCKED_UNTIL || role == ROLE_PROCESSED_AT ||
+		role == ROLE_LAST_ERROR;
+}
+
 /*
  * What a queue writes into a column that has this role must be accepted
- * there; a lease, for one, ends by writing NULL.
+ * there.
  */
 static void
 check_writable(Relation rel, Form_pg_attribute att, Role role)
 {
-	bool		written = role == ROLE_LOCKED_UNTIL ||
-		role == ROLE_CLAIMED_AT || role == ROLE_ATTEMPT ||
-		role == ROLE_HEADERS || role == ROLE_DUE_AT ||
-		role == ROLE_PROCESSED_AT || role == ROLE_LAST_ERROR;
-	bool		emptied = role == ROLE_LOCKED_UNTIL ||
-		role == ROLE_PROCESSED_AT || role == ROLE_LAST_ERROR;
-
-	if (written && (att->attgenerated != '\0' ||
-					att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS))
+	if (is_written(role) &&
+		(att->attgenerated != '\0' ||
+		 att->attidentity == ATTRIBUTE_IDENTITY_ALWAYS))
 		ereport(ERROR,
 				(errcode(ERRCODE_GENERATED_ALWAYS),
 				 errmsg("column \"%s\" cannot have role \"%s\"",
 						NameStr(att->attname), RoleName(role)),
 				 errdetail("It is generated, and inbox writes to it."),
 				 errhint("Use another column for this role, or none.")));
-	if (emptied && att->attnotnull)
+	if (is_emptied(role) && att->attnotnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 				 errmsg("column \"%s\" cannot have role \"%s\"",

@@ -30,8 +30,8 @@
 /*
  * add_processed_at
  *		Let a created queue keep its finished rows: give it the column, and
- *		indexes that leave finished rows out.  This one change rewrites the
- *		indexes and keeps everybody out meanwhile.
+ *		indexes that leave finished rows out.  This one change makes two
+ *		indexes anew and keeps everybody out meanwhile.
  */
 static void
 add_processed_at(Oid relid, const RoleColumn *old)
@@ -42,6 +42,14 @@ add_processed_at(Oid relid, const RoleColumn *old)
 	Oid			claim;
 	Oid			dedup;
 
+	if (get_attnum(relid, RoleName(ROLE_PROCESSED_AT)) != InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_COLUMN),
+				 errmsg("queue %s has a column \"%s\" of its own", name,
+						RoleName(ROLE_PROCESSED_AT)),
+				 errdetail("retention needs a column of that name, to mark finished messages."),
+				 errhint("ALTER TABLE %s RENAME COLUMN %s TO ...;", name,
+						 RoleName(ROLE_PROCESSED_AT))));
 	SetupExec(psprintf("ALTER TABLE %s ADD COLUMN %s timestamp with time zone",
 					   name, RoleName(ROLE_PROCESSED_AT)));
 	memcpy(col, old, sizeof(col));
@@ -100,9 +108,10 @@ read_columns(Oid relid, const QueueSettings *settings, RoleColumn *col,
 			 RoleColumn *planned)
 {
 	Queue	   *q = QueueOpenOid(relid);
-	bool		add = settings->created && settings->retention != NO_RETENTION &&
-		!QueueHas(q, ROLE_PROCESSED_AT);
+	bool		add;
 
+	add = settings->created && settings->retention != NO_RETENTION &&
+		!QueueHas(q, ROLE_PROCESSED_AT);
 	memcpy(col, q->col, sizeof(q->col));
 	memcpy(planned, q->col, sizeof(q->col));
 	QueueClose(q);

@@ -32,14 +32,12 @@
 #include "common/hashfn.h"
 #include "deadletter.h"
 #include "miscadmin.h"
-#include "nodes/makefuncs.h"
 #include "parser/scansup.h"
 #include "setup.h"
 #include "storage/lock.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/varlena.h"
 
 #define FIRST_SETTING	1
 #define IF_NOT_EXISTS	(FIRST_SETTING + NUM_SETTINGS)
@@ -122,14 +120,14 @@ parse_new_name(text *name)
 {
 	char	   *str = text_to_cstring(name);
 
-	if (str[0] != '\0' && strspn(str, "0123456789") == strlen(str))
+	if (QueueNameIsOid(str))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_NAME),
 				 errmsg("invalid queue name \"%s\"", str),
 				 errdetail("A number is read as the OID of a table."),
 				 errhint("Put the name in double quotes: '\"%s\"'.", str)));
 	check_name_length(str);
-	return makeRangeVarFromNameList(textToQualifiedNameList(name));
+	return QueueParseName(name);
 }
 
 /*
@@ -175,9 +173,9 @@ check_existing(Oid relid, bool if_not_exists)
 {
 	QueueSettings settings;
 	char	   *name = get_rel_name(relid);
-	bool		queue = LabelRead(relid, &settings) &&
-		settings.kind == LABEL_QUEUE;
+	bool		queue;
 
+	queue = LabelRead(relid, &settings) && settings.kind == LABEL_QUEUE;
 	if (queue && if_not_exists)
 	{
 		ereport(NOTICE,

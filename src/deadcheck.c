@@ -13,7 +13,6 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
-#include "catalog/pg_attribute.h"
 #include "catalog/pg_type.h"
 #include "deadcheck.h"
 #include "utils/builtins.h"
@@ -127,16 +126,13 @@ check_id(Relation queue, AttrNumber id, Relation dead)
 				 errdetail("Dead letters keep their ids."),
 				 errhint("ALTER TABLE %s ADD COLUMN %s %s;", qualified(dead), name,
 						 format_type_with_typemod(from->atttypid, from->atttypmod))));
-	if (to->attgenerated != '\0' || to->attidentity == ATTRIBUTE_IDENTITY_ALWAYS)
+	if (to->attgenerated != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_GENERATED_ALWAYS),
 				 errmsg("column \"%s\" of \"%s\" is generated",
 						NameStr(to->attname), RelationGetRelationName(dead)),
 				 errdetail("Dead letters keep their ids."),
-				 to->attgenerated != '\0' ?
 				 errhint("ALTER TABLE %s ALTER COLUMN %s DROP EXPRESSION;",
-						 qualified(dead), name) :
-				 errhint("ALTER TABLE %s ALTER COLUMN %s DROP IDENTITY;",
 						 qualified(dead), name)));
 }
 
@@ -224,44 +220,71 @@ DeadCheckTable(Relation queue, const RoleColumn *col, Relation dead)
 }
 
 /*
- * What a message gets anew, or loses, when it is sent to another queue.
+ * What a message has in another queue by that queue's own defaults.
  */
 static bool
-is_renewed(Relation dead, AttrNumber attno)
+is_renewed(Role role)
 {
+	return role != ROLE_PAYLOAD && role != ROLE_PRIORITY &&
+		role != ROLE_GROUP_KEY && role != ROLE_PARTITION_KEY;
+}
+
+/*
+ * The column of the queue whose values a column of another queue takes: the
+ * one with the same role or, where that has none, the one of the same name.
+ */
+static Form_pg_attribute
+content_of(Relation queue, const RoleColumn *col, Relation dead,
+		   Form_pg_attribute to)
+{
+	Form_pg_attribute from = find_column(queue, NameStr(to->attname));
 	Role		role;
 
-	if (!LabelReadRole(RelationGetRelid(dead), attno, &role))
-		return false;
-	switch (role)
+	if (LabelReadRole(RelationGetRelid(dead), to->attnum, &role))
 	{
-		case ROLE_ID:
-		case ROLE_LOCKED_UNTIL:
-		case ROLE_CLAIMED_AT:
-		case ROLE_ATTEMPT:
-		case ROLE_DUE_AT:
-		case ROLE_ENQUEUED_AT:
-		case ROLE_PROCESSED_AT:
-			return true;
-		default:
-			return false;
+		if (col[role].attno == 0)
+			return NULL;
+		return TupleDescAttr(RelationGetDescr(queue), col[role].attno - 1);
 	}
+	for (role = 0; from != NULL && role < NUM_QUEUE_ROLES; role++)
+	{
+		if (col[role].attno == from->attnum && is_renewed(role))
+			return NULL;
+	}
+	return from;
 }
 
 static void
-check_own_id(Relation dead, Form_pg_attribute att)
+refuse_no_default(Relation dead, Form_pg_attribute att)
 {
-	Role		role;
-
-	if (!LabelReadRole(RelationGetRelid(dead), att->attnum, &role) ||
-		role != ROLE_ID || has_default(att))
-		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 			 errmsg("column \"%s\" of \"%s\" has no default",
 					NameStr(att->attname), RelationGetRelationName(dead)),
-			 errdetail("A message buried in another queue gets an id of that queue's."),
-			 errhint("Give the column a default or make it an identity column.")));
+			 errdetail("A message buried in another queue has nothing to fill it with."),
+			 errhint("Give the column a default, or let it allow nulls.")));
+}
+
+static void
+check_content(Relation queue, const RoleColumn *col, Relation dead,
+			  Form_pg_attribute to, bool payload)
+{
+	Form_pg_attribute from = content_of(queue, col, dead, to);
+	bool		json = to->atttypid == JSONBOID || to->atttypid == JSONOID;
+
+	/* a payload becomes JSON, and without one the whole row is the payload */
+	if (payload && json && (from == NULL || !value_fits(from, to, false)))
+		return;
+	if (from == NULL)
+	{
+		if (to->attnotnull && !has_default(to))
+			refuse_no_default(dead, to);
+		return;
+	}
+	if (!value_fits(from, to, false))
+		refuse_type(queue, from, dead, to);
+	if (to->attnotnull && !from->attnotnull)
+		refuse_not_null(dead, to);
 }
 
 /*
@@ -269,24 +292,22 @@ check_own_id(Relation dead, Form_pg_attribute att)
  *		The same for another queue.
  */
 void
-DeadCheckQueue(Relation queue, Relation dead)
+DeadCheckQueue(Relation queue, const RoleColumn *col, Relation dead)
 {
 	TupleDesc	desc = RelationGetDescr(dead);
 
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute to = TupleDescAttr(desc, i);
-		Form_pg_attribute from;
+		Role		role;
+		bool		labelled;
 
 		if (to->attisdropped || to->attgenerated != '\0')
 			continue;
-		check_own_id(dead, to);
-		if (is_renewed(dead, to->attnum))
-			continue;
-		from = find_column(queue, NameStr(to->attname));
-		if (from != NULL && !value_fits(from, to, false))
-			refuse_type(queue, from, dead, to);
-		if (to->attnotnull && (from == NULL ? !has_default(to) : !from->attnotnull))
-			refuse_not_null(dead, to);
+		labelled = LabelReadRole(RelationGetRelid(dead), to->attnum, &role);
+		if (!labelled || !is_renewed(role))
+			check_content(queue, col, dead, to, labelled && role == ROLE_PAYLOAD);
+		else if (to->attnotnull && !has_default(to) && role != ROLE_HEADERS)
+			refuse_no_default(dead, to);
 	}
 }

@@ -12,6 +12,7 @@
 
 extern void DeadCheckTable(Relation queue, const RoleColumn *col,
 						   Relation dead);
-extern void DeadCheckQueue(Relation queue, Relation dead);
+extern void DeadCheckQueue(Relation queue, const RoleColumn *col,
+						   Relation dead);
 
 #endif							/* INBOX_DEADCHECK_H */

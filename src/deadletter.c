@@ -75,16 +75,19 @@ DeadLetterFind(text *name, bool created, const char *queue)
 	return relid;
 }
 
+/*
+ * A column that only the dead-letter table has, named like a role.  Where the
+ * queue has one of that name, it takes that one's values.
+ */
 static void
-label_by_name(Oid dead, Role role)
+label_by_name(Oid queue, Oid dead, Role role)
 {
 	AttrNumber	attno = get_attnum(dead, RoleName(role));
-	Role		other;
 	Oid			type;
 	int32		typmod;
 	Oid			collation;
 
-	if (attno <= 0 || LabelReadRole(dead, attno, &other))
+	if (attno <= 0 || get_attnum(queue, RoleName(role)) > 0)
 		return;
 	get_atttypetypmodcoll(dead, attno, &type, &typmod, &collation);
 	if (RoleTypeFits(role, type, typmod))
@@ -116,9 +119,11 @@ label_dead(Oid queue, const RoleColumn *col, Oid dead,
 			LabelWriteRole(dead, attno, role);
 	}
 	if (col[ROLE_LAST_ERROR].attno == 0)
-		label_by_name(dead, ROLE_LAST_ERROR);
+		label_by_name(queue, dead, ROLE_LAST_ERROR);
+	if (col[ROLE_HEADERS].attno == 0)
+		label_by_name(queue, dead, ROLE_HEADERS);
 	for (Role role = ROLE_DIED_AT; role <= ROLE_REST; role++)
-		label_by_name(dead, role);
+		label_by_name(queue, dead, role);
 	LabelWrite(dead, settings);
 }
 
@@ -184,7 +189,7 @@ DeadLetterAttach(Relation queue, const RoleColumn *col, Oid dead,
 		LabelNewToken(dead_settings.token);
 	}
 	if (dead_settings.kind == LABEL_QUEUE)
-		DeadCheckQueue(queue, rel);
+		DeadCheckQueue(queue, col, rel);
 	else
 	{
 		check_not_shared(dead, &dead_settings, RelationGetRelid(queue));

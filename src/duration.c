@@ -23,13 +23,16 @@
 
 /*
  * Say which unit the caller seems to have sent in place of seconds: the
- * largest one that makes the value sensible.
+ * largest one that makes the value sensible.  A bare number makes no days.
  */
 static const char *
-guess_slip(double secs, int64 max)
+guess_slip(const Interval *iv, int64 max)
 {
+	double		secs = (double) iv->time / USECS_PER_SEC;
 	double		max_secs = (double) max / USECS_PER_SEC;
 
+	if (iv->day != 0 || iv->month != 0)
+		return "Use a shorter interval.";
 	if (secs / 1e9 >= 0.001 && secs / 1e9 <= max_secs)
 		return "It looks like nanoseconds; pass an interval, for example make_interval(secs => 30).";
 	if (secs / 1e3 >= 0.001 && secs / 1e3 <= max_secs)
@@ -72,7 +75,7 @@ DurationMicros(const Interval *iv, const char *what, int64 min, int64 max,
 		bad_duration(iv, what, psprintf("A %s must be longer than zero.", what), NULL);
 	if (usecs > (double) max)
 		bad_duration(iv, what, psprintf("A %s is at most %s.", what, max_text),
-					 guess_slip(usecs / USECS_PER_SEC, max));
+					 guess_slip(iv, max));
 	return iv->time +
 		((int64) iv->day + (int64) iv->month * DAYS_PER_MONTH) * USECS_PER_DAY;
 }

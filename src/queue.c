@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * queue.c
- *	  Backend-local cache of registered queues, and how a name becomes one.
+ *	  Backend-local cache of registered queues.
  *
  * An entry holds what a table's labels say, parsed, with what the catalogs
  * say about its columns, and the saved plans made from it.  It is thrown away
@@ -317,105 +317,6 @@ QueueClose(Queue *q)
 		all_pins--;
 }
 
-static RangeVar *
-parse_name(text *name)
-{
-	return makeRangeVarFromNameList(textToQualifiedNameList(name));
-}
-
-static void
-unknown_table(const char *name)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_TABLE),
-			 errmsg("queue \"%s\" does not exist", name),
-			 errhint("Create it with inbox_create.")));
-}
-
-/*
- * QueueResolve
- *		Find and lock the relation a text names, as regclass input would find
- *		it: search path, quotes, schema, or an OID in digits.
- */
-Oid
-QueueResolve(text *name, LOCKMODE lockmode)
-{
-	char	   *str = text_to_cstring(name);
-	Oid			relid;
-
-	if (str[0] >= '0' && str[0] <= '9' &&
-		strspn(str, "0123456789") == strlen(str))
-	{
-		relid = DatumGetObjectId(DirectFunctionCall1(oidin, CStringGetDatum(str)));
-		LockRelationOid(relid, lockmode);
-		if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		{
-			UnlockRelationOid(relid, lockmode);
-			unknown_table(str);
-		}
-	}
-	else
-	{
-		relid = RangeVarGetRelid(parse_name(name), lockmode, true);
-		if (!OidIsValid(relid))
-			unknown_table(str);
-	}
-	pfree(str);
-	return relid;
-}
-
-static void
-check_owner(const RangeVar *rv, Oid relid, Oid oldrelid, void *arg)
-{
-	if (!OidIsValid(relid) || relid == oldrelid)
-		return;
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		return;
-	if (!OwnsRelation(relid, GetUserId()))
-		aclcheck_error(ACLCHECK_NOT_OWNER,
-					   get_relkind_objtype(get_rel_relkind(relid)),
-					   rv->relname);
-}
-
-/*
- * QueueFindOwned
- *		The same for a command that only the table's owner may give; nobody
- *		else gets as far as the lock.  InvalidOid when there is none.
- */
-Oid
-QueueFindOwned(text *name, LOCKMODE lockmode)
-{
-	RangeVar   *rv;
-	char	   *str = text_to_cstring(name);
-
-	if (str[0] >= '0' && str[0] <= '9' &&
-		strspn(str, "0123456789") == strlen(str))
-	{
-		Oid			relid = DatumGetObjectId(DirectFunctionCall1(oidin,
-																 CStringGetDatum(str)));
-
-		if (get_rel_name(relid) == NULL)
-			return InvalidOid;
-		rv = makeRangeVar(get_namespace_name(get_rel_namespace(relid)),
-						  get_rel_name(relid), -1);
-	}
-	else
-		rv = parse_name(name);
-	pfree(str);
-	return RangeVarGetRelidExtended(rv, lockmode, RVR_MISSING_OK,
-									check_owner, NULL);
-}
-
-Oid
-QueueResolveOwned(text *name, LOCKMODE lockmode)
-{
-	Oid			relid = QueueFindOwned(name, lockmode);
-
-	if (!OidIsValid(relid))
-		unknown_table(text_to_cstring(name));
-	return relid;
-}
-
 /*
  * QueueOpenOid
  *		The entry of a table that the caller has locked.
@@ -524,17 +425,6 @@ QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos)
 							   get_attname(q->relid, attno, false));
 		attnos[role] = attno;
 	}
-}
-
-/*
- * QualifiedName
- *		A relation's name as SQL text: with its schema, quoted.
- */
-char *
-QualifiedName(Oid relid)
-{
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
-									  get_rel_name(relid));
 }
 
 /*

@@ -10,6 +10,7 @@
 
 #include "executor/spi.h"
 #include "label.h"
+#include "nodes/primnodes.h"
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
@@ -76,9 +77,6 @@ typedef struct Queue
 #define QueueHas(q, role)	((q)->col[role].attno != 0)
 
 extern void QueueInit(void);
-extern Oid	QueueResolve(text *name, LOCKMODE lockmode);
-extern Oid	QueueFindOwned(text *name, LOCKMODE lockmode);
-extern Oid	QueueResolveOwned(text *name, LOCKMODE lockmode);
 extern Queue *QueueOpen(text *name, LOCKMODE lockmode);
 extern Queue *QueueOpenOid(Oid relid);
 extern Queue *QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait);
@@ -87,8 +85,15 @@ extern SPIPlanPtr QueueFindPlan(Queue *q, PlanKind kind, uint32 variant);
 extern SPIPlanPtr QueueSavePlan(Queue *q, PlanKind kind, uint32 variant,
 								const char *sql, int nargs, Oid *argtypes,
 								int options);
-extern char *QualifiedName(Oid relid);
 extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
 extern void QueueCheckRights(Queue *q, AclMode mode);
+
+/* name.c */
+extern RangeVar *QueueParseName(text *name);
+extern bool QueueNameIsOid(const char *name);
+extern Oid	QueueResolve(text *name, LOCKMODE lockmode);
+extern Oid	QueueFindOwned(text *name, LOCKMODE lockmode);
+extern Oid	QueueResolveOwned(text *name, LOCKMODE lockmode);
+extern char *QualifiedName(Oid relid);
 
 #endif							/* INBOX_QUEUE_H */
