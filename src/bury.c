@@ -320,7 +320,7 @@ move_row(const Burial *b)
 
 /*
  * The headers of a row that goes into the dead group, in the column's type.
- * "change" is what else becomes of the key inbox, or NULL.
+ * "change" is what is added to the object under the key inbox.
  */
 static Datum
 group_headers(const Burial *b, const char *change, bool *isnull)

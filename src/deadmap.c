@@ -41,13 +41,6 @@ DeadMapColumn(Relation rel, AttrNumber attno)
 	return quote_identifier(NameStr(att->attname));
 }
 
-char *
-DeadMapName(Relation rel)
-{
-	return quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
-									  RelationGetRelationName(rel));
-}
-
 /* The column's type as in a cast, with its length. */
 char *
 DeadMapType(Relation rel, AttrNumber attno)
@@ -142,14 +135,14 @@ content(DeadMap *map, AttrNumber attno, const Role *dest_role)
  *		locked and its dead letters are rows of a table.
  */
 void
-DeadMapOpen(DeadMap *map, Queue *q)
+DeadMapOpen(DeadMap *map, Queue *q, LOCKMODE lockmode)
 {
 	Role	   *dest_role;
 	int			natts;
 
 	map->q = q;
 	map->queue = table_open(q->relid, NoLock);
-	map->dest = try_table_open(q->dead_relid, RowExclusiveLock);
+	map->dest = try_table_open(q->dead_relid, lockmode);
 	if (map->dest == NULL)
 		BuryRefuse(q);
 	map->to_queue = q->dead_kind == LABEL_QUEUE;

@@ -25,11 +25,10 @@ typedef struct DeadMap
 	AttrNumber	by_role[NUM_ROLES]; /* columns of dest */
 } DeadMap;
 
-extern void DeadMapOpen(DeadMap *map, Queue *q);
+extern void DeadMapOpen(DeadMap *map, Queue *q, LOCKMODE lockmode);
 extern void DeadMapClose(DeadMap *map);
 extern bool DeadMapLive(Relation rel, AttrNumber attno);
 extern const char *DeadMapColumn(Relation rel, AttrNumber attno);
-extern char *DeadMapName(Relation rel);
 extern char *DeadMapType(Relation rel, AttrNumber attno);
 
 /* deadsql.c */
@@ -62,5 +61,9 @@ extern void JsonPairsInit(JsonPairs *pairs);
 extern void JsonPairsAdd(JsonPairs *pairs, const char *name, const char *value);
 extern char *JsonPairsSql(JsonPairs *pairs);
 extern char *DeadInsertSql(Queue *q, int *nargs, Oid **argtypes);
+
+/* redrivesql.c; parameters: most rows (NULL: all), history entry, now */
+extern char *RedriveSql(Queue *q);
+extern char *RedriveGroupSql(Queue *q);
 
 #endif							/* INBOX_DEADMAP_H */

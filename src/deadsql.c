@@ -198,7 +198,8 @@ table_values(Insert *ins, const DeadMap *map)
 
 /*
  * Headers that tell where the message came from.  Beside the origin proper
- * they keep all columns that the other queue does not take, for the redrive.
+ * they keep all columns that the other queue does not take, for the redrive,
+ * and the origin the message had before, when it has come down a chain.
  */
 static char *
 origin_headers(const DeadMap *map, const char *kept)
@@ -217,7 +218,10 @@ origin_headers(const DeadMap *map, const char *kept)
 					 "'history', jsonb_build_array(%s))) ELSE ",
 					 old, origin, old, entry);
 	HistoryAppendSql(&buf, old, entry,
-					 psprintf("|| jsonb_build_object('origin', %s)", origin));
+					 psprintf("|| jsonb_build_object('origin', %s || "
+							  "CASE WHEN jsonb_typeof(%s #> '{inbox,origin}') = 'object' "
+							  "THEN jsonb_build_object('origin', %s #> '{inbox,origin}') "
+							  "ELSE '{}'::jsonb END)", origin, old, old));
 	appendStringInfoString(&buf, " END");
 	return buf.data;
 }
@@ -280,7 +284,7 @@ DeadInsertSql(Queue *q, int *nargs, Oid **argtypes)
 	int			natts;
 	char	   *sql;
 
-	DeadMapOpen(&map, q);
+	DeadMapOpen(&map, q, RowExclusiveLock);
 	natts = RelationGetNumberOfAttributes(map.queue);
 	*nargs = natts + NUM_BURY_ARGS;
 	*argtypes = palloc(sizeof(Oid) * *nargs);
@@ -299,10 +303,10 @@ DeadInsertSql(Queue *q, int *nargs, Oid **argtypes)
 	else
 		table_values(&ins, &map);
 	if (ins.columns.len == 0)
-		sql = psprintf("INSERT INTO %s DEFAULT VALUES", DeadMapName(map.dest));
+		sql = psprintf("INSERT INTO %s DEFAULT VALUES", QualifiedName(RelationGetRelid(map.dest)));
 	else
 		sql = psprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s)",
-					   DeadMapName(map.dest), ins.columns.data, ins.values.data);
+					   QualifiedName(RelationGetRelid(map.dest)), ins.columns.data, ins.values.data);
 	DeadMapClose(&map);
 	return sql;
 }

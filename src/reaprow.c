@@ -64,8 +64,10 @@ typedef struct Candidates
 void
 ReapSetLeaf(ReapPass *pass, Relation leaf)
 {
+	/* what LeaseReadRow reads */
 	static const Role needed[] = {
-		ROLE_LOCKED_UNTIL, ROLE_ATTEMPT, ROLE_PROCESSED_AT
+		ROLE_LOCKED_UNTIL, ROLE_CLAIMED_AT, ROLE_DUE_AT, ROLE_PROCESSED_AT,
+		ROLE_ATTEMPT
 	};
 
 	pass->leaf = leaf;

@@ -152,12 +152,6 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION inbox_settle_batch(text, text[], text[], interval[], text[], boolean) IS
 'end deliveries, one verdict for each receipt';
-CREATE FUNCTION inbox_reap(
-	queue text = NULL,
-	OUT queue text, OUT expired bigint, OUT buried bigint, OUT purged bigint, OUT set_aside bigint)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
-COMMENT ON FUNCTION inbox_reap(text) IS 'bury spent messages whose lease has ended and purge finished ones past their retention, in one queue or in all';
 
 CREATE FUNCTION inbox_alter(queue text, lease interval = NULL,
 	max_attempts int = NULL, dead_letter text = NULL,
@@ -182,6 +176,27 @@ COMMENT ON FUNCTION inbox_pause IS 'hand out no more messages of a queue; sends 
 CREATE FUNCTION inbox_resume(queue text)
 RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION inbox_resume IS 'undo inbox_pause';
+
+-- Operate
+
+CREATE FUNCTION inbox_reap(queue text DEFAULT NULL,
+	OUT queue text, OUT expired bigint, OUT buried bigint, OUT purged bigint,
+	OUT set_aside bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE ROWS 10;
+COMMENT ON FUNCTION inbox_reap(text) IS
+'bury spent messages whose lease has ended and purge finished ones past their retention, in one queue or in all';
+
+CREATE FUNCTION inbox_redrive(queue text, max_rows bigint DEFAULT NULL)
+RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_redrive(text, bigint) IS
+'bring dead letters back into their queue, all or the newest, with fresh attempts; returns how many';
+
+CREATE FUNCTION inbox_purge(queue text) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_purge(text) IS
+'delete every message without a live lease; returns how many';
 
 -- Look
 
@@ -211,3 +226,16 @@ CREATE VIEW inbox_workers AS
 COMMENT ON VIEW inbox_workers IS
 'the background worker of each database of this server: what it does, how its last tick went, its last error; empty without shared_preload_libraries';
 GRANT SELECT ON inbox_workers TO PUBLIC;
+
+CREATE FUNCTION inbox_dead_letters(
+	OUT queue text, OUT dead_letter text, OUT id text, OUT cause text,
+	OUT error text, OUT attempt bigint, OUT died_at timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_dead_letters() IS
+'what view inbox_dead shows';
+
+CREATE VIEW inbox_dead AS SELECT * FROM inbox_dead_letters();
+COMMENT ON VIEW inbox_dead IS
+'dead letters of all queues, as far as the current user may read them';
+GRANT SELECT ON inbox_dead TO PUBLIC;

@@ -1,0 +1,311 @@
+/*-------------------------------------------------------------------------
+ *
+ * redrivesql.c
+ *	  The statement that brings dead letters back into their queue.
+ *
+ * One statement moves all of them: it picks and locks them, newest first,
+ * inserts what it can, and deletes exactly those that were inserted.  A row
+ * whose id or deduplication key is taken is not inserted and so stays.
+ *
+ * The columns come from where deadsql.c has put them; a column added to the
+ * queue since then gets its default.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "deadmap.h"
+#include "history.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+
+#define NAMED_IDS	"20"		/* ids told of rows that stay */
+
+/* the lists of the statement */
+typedef struct Lists
+{
+	StringInfoData picked;		/* expressions over the dead letter */
+	StringInfoData columns;		/* of the queue */
+	StringInfoData aliases;		/* of the expressions, in the same order */
+} Lists;
+
+/* The dead letters are d; r is what they keep as JSON, as a row of the queue. */
+
+static char *
+type_name(Relation rel, AttrNumber attno)
+{
+	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
+
+	return format_type_extended(att->atttypid, -1, FORMAT_TYPE_FORCE_QUALIFY);
+}
+
+static char *
+dead_column(const DeadMap *map, AttrNumber attno)
+{
+	return psprintf("d.%s", DeadMapColumn(map->dest, attno));
+}
+
+/* The JSON object of what the destination had no column for, or NULL. */
+static char *
+kept_object(const DeadMap *map)
+{
+	if (map->to_queue)
+		return "(o.o -> 'rest')";
+	if (map->by_role[ROLE_REST] != 0)
+		return dead_column(map, map->by_role[ROLE_REST]);
+	return NULL;
+}
+
+static char *
+default_value(const DeadMap *map, AttrNumber attno)
+{
+	Node	   *expr = build_column_default(map->queue, attno);
+
+	if (expr == NULL)
+		return "NULL";
+	return deparse_expression(expr,
+							  deparse_context_for(RelationGetRelationName(map->queue),
+												  RelationGetRelid(map->queue)),
+							  false, false);
+}
+
+static char *
+kept_value(const DeadMap *map, AttrNumber attno)
+{
+	const char *name = NameStr(TupleDescAttr(RelationGetDescr(map->queue),
+											 attno - 1)->attname);
+
+	if (kept_object(map) == NULL)
+		return NULL;
+	return psprintf("CASE WHEN jsonb_exists(%s, %s) THEN r.%s ELSE %s END",
+					kept_object(map), quote_literal_cstr(name),
+					quote_identifier(name), default_value(map, attno));
+}
+
+/*
+ * Headers with the redrive in their history.  A message from another queue
+ * gets back the origin it had before, or headers that were no object.
+ */
+static char *
+headers_value(const DeadMap *map, AttrNumber attno)
+{
+	StringInfoData buf;
+	AttrNumber	source = map->to_queue ? map->by_role[ROLE_HEADERS] :
+		map->dest_of[attno - 1];
+	char	   *old;
+
+	initStringInfo(&buf);
+	if (map->to_queue)
+		old = psprintf("(d.%s::jsonb)", DeadMapColumn(map->dest, source));
+	else if (source != 0)
+		old = psprintf("(%s::jsonb)", dead_column(map, source));
+	else if (kept_object(map) != NULL)
+		old = psprintf("(r.%s::jsonb)", DeadMapColumn(map->queue, attno));
+	else
+		return NULL;
+	appendStringInfoChar(&buf, '(');
+	if (map->to_queue)
+		appendStringInfoString(&buf, "CASE WHEN jsonb_exists(o.o, 'headers') THEN o.o -> 'headers' ELSE ");
+	HistoryAppendSql(&buf, old, "$2", !map->to_queue ? "" :
+					 "- 'origin' || CASE WHEN jsonb_exists(o.o, 'origin') "
+					 "THEN jsonb_build_object('origin', o.o -> 'origin') "
+					 "ELSE '{}'::jsonb END");
+	appendStringInfo(&buf, "%s)::%s", map->to_queue ? " END" : "",
+					 type_name(map->queue, attno));
+	return buf.data;
+}
+
+/*
+ * What a column of the queue gets, or NULL to leave it to its default.
+ */
+static char *
+redriven_value(const DeadMap *map, AttrNumber attno)
+{
+	AttrNumber	source = map->dest_of[attno - 1];
+
+	switch (map->role[attno - 1])
+	{
+		case ROLE_ATTEMPT:
+			return psprintf("%d", map->q->settings.attempt_base);
+		case ROLE_LOCKED_UNTIL:
+		case ROLE_PROCESSED_AT:
+			return psprintf("NULL::%s", type_name(map->queue, attno));
+		case ROLE_HEADERS:
+			return headers_value(map, attno);
+		case ROLE_ID:
+			if (map->to_queue)
+				return psprintf("(o.o ->> 'id')::%s", type_name(map->queue, attno));
+			break;
+		case ROLE_LAST_ERROR:
+			if (map->to_queue)
+				return "o.o ->> 'error'";
+			break;
+		case ROLE_PAYLOAD:
+			/* JSON there, of another type here */
+			if (source != 0 && strcmp(type_name(map->dest, source),
+									  type_name(map->queue, attno)) != 0)
+				return psprintf("r.%s", DeadMapColumn(map->queue, attno));
+			break;
+		default:
+			break;
+	}
+	if (source != 0)
+		return dead_column(map, source);
+	return kept_value(map, attno);
+}
+
+static void
+list_columns(const DeadMap *map, Lists *lists)
+{
+	int			natts = RelationGetNumberOfAttributes(map->queue);
+
+	initStringInfo(&lists->picked);
+	initStringInfo(&lists->columns);
+	initStringInfo(&lists->aliases);
+	for (AttrNumber attno = 1; attno <= natts; attno++)
+	{
+		bool		first = lists->columns.len == 0;
+		char	   *value;
+
+		if (!DeadMapLive(map->queue, attno) ||
+			(value = redriven_value(map, attno)) == NULL)
+			continue;
+		appendStringInfo(&lists->picked, ", %s AS c%d", value, attno);
+		appendStringInfo(&lists->columns, "%s%s", first ? "" : ", ",
+						 DeadMapColumn(map->queue, attno));
+		appendStringInfo(&lists->aliases, "%sp.c%d", first ? "" : ", ", attno);
+	}
+}
+
+/* The object that is turned into r. */
+static char *
+kept_row(const DeadMap *map)
+{
+	AttrNumber	attno = map->q->col[ROLE_PAYLOAD].attno;
+	AttrNumber	source = attno == 0 ? 0 : map->dest_of[attno - 1];
+	char	   *kept = kept_object(map);
+
+	if (kept == NULL || source == 0)
+		return kept;
+	return psprintf("%s || jsonb_build_object(%s, d.%s)",
+					psprintf("coalesce(%s, '{}'::jsonb)", kept),
+					quote_literal_cstr(get_attname(map->q->relid, attno, false)),
+					DeadMapColumn(map->dest, source));
+}
+
+static void
+append_pick(StringInfo sql, const DeadMap *map, const Lists *lists)
+{
+	AttrNumber	died = map->by_role[ROLE_DIED_AT];
+	char	   *order = died != 0 ? dead_column(map, died) : "NULL";
+
+	if (map->to_queue)
+		order = "o.o ->> 'died_at' COLLATE \"C\"";
+	appendStringInfo(sql,
+					 "WITH pick AS (SELECT d.tableoid AS t, d.ctid AS c, %s AS k%s "
+					 "FROM %s d",
+					 order, lists->picked.data,
+					 QualifiedName(RelationGetRelid(map->dest)));
+	if (map->to_queue)
+		appendStringInfo(sql, " CROSS JOIN LATERAL (SELECT d.%s::jsonb #> '{inbox,origin}' AS o) o",
+						 DeadMapColumn(map->dest, map->by_role[ROLE_HEADERS]));
+	if (kept_object(map) != NULL)
+		appendStringInfo(sql, " CROSS JOIN LATERAL jsonb_populate_record(NULL::%s, %s) r",
+						 map->q->name, kept_row(map));
+	if (map->to_queue)
+	{
+		const char *locked = DeadMapColumn(map->dest, map->by_role[ROLE_LOCKED_UNTIL]);
+		AttrNumber	processed = map->by_role[ROLE_PROCESSED_AT];
+
+		appendStringInfo(sql, " WHERE o.o ->> 'token' = '%s' AND "
+						 "(d.%s IS NULL OR d.%s <= $3)",
+						 map->q->settings.token, locked, locked);
+		if (processed != 0)
+			appendStringInfo(sql, " AND d.%s IS NULL",
+							 DeadMapColumn(map->dest, processed));
+	}
+	appendStringInfo(sql, " ORDER BY %s DESC NULLS LAST, %s DESC LIMIT $1 "
+					 "FOR UPDATE OF d SKIP LOCKED)",
+					 order, dead_column(map, map->by_role[ROLE_ID]));
+}
+
+/*
+ * RedriveSql
+ *		The statement for dead letters in a table or another queue.  Its row:
+ *		inserted, deleted, picked, ids of rows that were picked and stay.
+ */
+char *
+RedriveSql(Queue *q)
+{
+	DeadMap		map;
+	Lists		lists;
+	StringInfoData sql;
+	const char *id = q->colname[ROLE_ID];
+	int			k = q->col[ROLE_ID].attno;
+
+	DeadMapOpen(&map, q, RowExclusiveLock);
+	list_columns(&map, &lists);
+	initStringInfo(&sql);
+	append_pick(&sql, &map, &lists);
+	appendStringInfo(&sql,
+					 ", ins AS (INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE "
+					 "SELECT %s FROM pick p ON CONFLICT DO NOTHING RETURNING %s AS id)",
+					 q->name, lists.columns.data, lists.aliases.data, id);
+	/* with two dead letters of one id only the newer one was inserted */
+	appendStringInfo(&sql,
+					 ", gone AS (SELECT DISTINCT ON (i.id) p.t, p.c FROM ins i "
+					 "JOIN pick p ON p.c%d = i.id ORDER BY i.id, p.k DESC NULLS LAST)"
+					 ", del AS (DELETE FROM %s d USING gone g "
+					 "WHERE d.ctid = g.c AND d.tableoid = g.t RETURNING 1) ",
+					 k, QualifiedName(RelationGetRelid(map.dest)));
+	appendStringInfo(&sql,
+					 "SELECT (SELECT count(*) FROM ins), (SELECT count(*) FROM del), "
+					 "(SELECT count(*) FROM pick), "
+					 "(SELECT string_agg(s.id, ', ') FROM (SELECT p.c%d::text AS id "
+					 "FROM pick p WHERE NOT EXISTS (SELECT FROM ins i WHERE i.id = p.c%d) "
+					 "LIMIT " NAMED_IDS ") s)", k, k);
+	DeadMapClose(&map);
+	return sql.data;
+}
+
+/*
+ * RedriveGroupSql
+ *		The same for dead letters in a group of the queue itself.
+ */
+char *
+RedriveGroupSql(Queue *q)
+{
+	StringInfoData sql;
+	const char *group = q->colname[ROLE_GROUP_KEY];
+	const char *locked = q->colname[ROLE_LOCKED_UNTIL];
+	char	   *headers = psprintf("(d.%s::jsonb)", q->colname[ROLE_HEADERS]);
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "WITH pick AS (SELECT d.tableoid AS t, d.ctid AS c FROM %s d "
+					 "WHERE d.%s = %s AND (d.%s IS NULL OR d.%s <= $3) "
+					 "AND jsonb_exists(%s -> 'inbox', 'group')",
+					 q->name, group, quote_literal_cstr(q->settings.dead_group),
+					 locked, locked, headers);
+	if (QueueHas(q, ROLE_PROCESSED_AT))
+		appendStringInfo(&sql, " AND d.%s IS NULL", q->colname[ROLE_PROCESSED_AT]);
+	appendStringInfo(&sql,
+					 " ORDER BY %s #>> '{inbox,history,-1,at}' COLLATE \"C\" DESC, d.%s DESC "
+					 "LIMIT $1 FOR UPDATE OF d SKIP LOCKED)"
+					 ", upd AS (UPDATE %s d SET %s = %s #>> '{inbox,group}', %s = NULL, ",
+					 headers, q->colname[ROLE_ID], q->name, group, headers, locked);
+	if (QueueHas(q, ROLE_ATTEMPT))
+		appendStringInfo(&sql, "%s = %d, ", q->colname[ROLE_ATTEMPT],
+						 q->settings.attempt_base);
+	appendStringInfo(&sql, "%s = (", q->colname[ROLE_HEADERS]);
+	HistoryAppendSql(&sql, headers, "$2", "- 'group'");
+	appendStringInfo(&sql, ")::%s FROM pick p WHERE d.ctid = p.c AND d.tableoid = p.t RETURNING 1) "
+					 "SELECT (SELECT count(*) FROM upd), (SELECT count(*) FROM upd), "
+					 "(SELECT count(*) FROM upd), NULL::text",
+					 q->col[ROLE_HEADERS].type == JSONOID ? "json" : "jsonb");
+	return sql.data;
+}
