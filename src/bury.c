@@ -78,7 +78,7 @@ BuryConfigured(Queue *q)
 
 /*
  * BuryRefuse
- *		Raise the error that says why the queue cannot bury.
+ *		Raise the error that says why the queue has no dead letters.
  */
 void
 BuryRefuse(Queue *q)
@@ -86,14 +86,15 @@ BuryRefuse(Queue *q)
 	const char *why;
 
 	if (q->settings.dead_group != NULL)
-		why = "its dead_group needs a column with the role \"group_key\"";
+		why = "Its dead_group needs a column with the role \"group_key\".";
 	else if (q->settings.dead_letter[0] != '\0')
-		why = "its dead-letter table does not exist any more";
+		why = "Its dead-letter table does not exist any more.";
 	else
-		why = "it has no dead-letter table";
+		why = "It names no dead-letter table.";
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("queue \"%s\" cannot bury: %s", q->relname, why),
+			 errmsg("queue \"%s\" has no place for dead letters", q->relname),
+			 errdetail("%s", why),
 			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
 					 quote_literal_cstr(q->name))));
 }

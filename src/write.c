@@ -429,6 +429,8 @@ WriterEnd(RowWriter *w)
 		{
 			ExecCloseIndices(leaf->rri);
 			ExecCloseResultRelations(leaf->estate);
+			/* slots of AFTER triggers */
+			ExecResetTupleTable(leaf->estate->es_tupleTable, false);
 			FreeExecutorState(leaf->estate);
 		}
 		table_close(leaf->rel, NoLock);
