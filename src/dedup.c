@@ -6,7 +6,7 @@
  * While an unfinished row has the key, a send adds nothing and gives that
  * row's id.  A partial unique index decides who is first:
  *
- * 1. INSERT … ON CONFLICT DO NOTHING on the newest snapshot.  It waits for an
+ * 1. INSERT ... ON CONFLICT DO NOTHING on the newest snapshot.  It waits for an
  *	  open send of the same key.
  * 2. When it added fewer rows than it was given, look for the rows that have
  *	  the keys, again on the newest snapshot.
@@ -48,10 +48,14 @@ typedef struct DedupKey
 	int			pos;			/* in the caller's order */
 } DedupKey;
 
+/* off while the lookups are planned; see find_rows */
+static const char *const planner_off[] = {
+	"enable_seqscan", "enable_bitmapscan", "enable_indexonlyscan"
+};
+
 /*
- * Both lookups give position, id and, to keep index-only scans away, which
- * cannot use the snapshot of latest_snapshot(), the row's address.  LATERAL
- * and LIMIT leave the planner no other join than one lookup for each key.
+ * Both lookups give position and id.  LATERAL and LIMIT leave the planner no
+ * other join than one lookup for each key.
  */
 static char *
 find_sql(Queue *q, bool arrays)
@@ -62,29 +66,29 @@ find_sql(Queue *q, bool arrays)
 
 	initStringInfo(&buf);
 	if (arrays)
-		appendStringInfo(&buf, "SELECT u.n, t.id, t.tid"
+		appendStringInfo(&buf, "SELECT u.n, t.id"
 						 " FROM ROWS FROM (pg_catalog.unnest($1)) WITH ORDINALITY AS u(k, n),"
-						 " LATERAL (SELECT t.%s, t.ctid FROM %s AS t"
+						 " LATERAL (SELECT t.%s FROM %s AS t"
 						 " WHERE t.%s OPERATOR(pg_catalog.=) u.k",
 						 id, q->name, key);
 	else
-		appendStringInfo(&buf, "SELECT 1::pg_catalog.int8, t.%s, t.ctid FROM %s AS t"
+		appendStringInfo(&buf, "SELECT 1::pg_catalog.int8, t.%s FROM %s AS t"
 						 " WHERE t.%s OPERATOR(pg_catalog.=) $1",
 						 id, q->name, key);
 	appendStringInfo(&buf, " AND t.%s IS NOT NULL", key);
 	if (QueueHas(q, ROLE_PROCESSED_AT))
 		appendStringInfo(&buf, " AND t.%s IS NULL",
 						 q->colname[ROLE_PROCESSED_AT]);
-	appendStringInfo(&buf, " LIMIT 1%s", arrays ? ") AS t(id, tid)" : "");
+	appendStringInfo(&buf, " LIMIT 1%s", arrays ? ") AS t(id)" : "");
 	return buf.data;
 }
 
 /*
  * latest_snapshot
  *		The newest state.  At SERIALIZABLE an ordinary snapshot would leave
- *		predicate locks behind, by which unrelated sends abort each other; one
- *		of the "self" kind does not.  Under row security the policies' own
- *		queries share the snapshot, and those need an ordinary one.
+ *		predicate locks on index pages behind, by which unrelated sends abort
+ *		each other; one of the "self" kind does not.  Under row security the
+ *		policies' own queries share the snapshot and need an ordinary one.
  */
 static Snapshot
 latest_snapshot(Queue *q, Snapshot self)
@@ -99,18 +103,11 @@ latest_snapshot(Queue *q, Snapshot self)
 	return self;
 }
 
-static void
-set_planner_option(const char *name)
-{
-	(void) set_config_option(name, "off", PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-}
-
 /*
  * find_rows
  *		Fill in the ids of the rows that have these keys.  The plan outlives
- *		the table's size of today, and must be an index scan then too; a bitmap
- *		scan would not be safe with the "self" snapshot.
+ *		the table's size of today and must be an index scan then too.  Bitmap
+ *		and index-only scans would not be safe with the "self" snapshot.
  */
 static void
 find_rows(SendRows *rows, int from, int count, text **ids)
@@ -127,8 +124,9 @@ find_rows(SendRows *rows, int from, int count, text **ids)
 	SnapshotData self;
 	int			rc;
 
-	set_planner_option("enable_seqscan");
-	set_planner_option("enable_bitmapscan");
+	for (int i = 0; i < lengthof(planner_off); i++)
+		(void) set_config_option(planner_off[i], "off", PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	if (plan == NULL)
 		plan = QueueSavePlan(q, PLAN_SEND, shape, find_sql(q, arrays), 1,
 							 &type, CURSOR_OPT_GENERIC_PLAN);
@@ -248,8 +246,8 @@ key_out_of_reach(SendRows *rows, int i)
 			 errmsg("dedup key \"%s\" of queue \"%s\" is neither free nor found",
 					TextDatumGetCString(rows->col[ROLE_DEDUP_KEY].values[i]),
 					rows->q->relname),
-			 errdetail("The row that has it is finished or hidden by row security, or a trigger keeps new rows out."),
-			 errhint("The unique index on the dedup key must leave finished rows out.")));
+			 errdetail("Row security hides the row that has it, or a trigger keeps new rows out."),
+			 errhint("A sender must be allowed to see the rows that have the keys it sends.")));
 }
 
 /*
@@ -331,25 +329,6 @@ send_unkeyed(SendRows *rows, text **ids)
 		ids[index[i]] = picked[i];
 }
 
-static void
-check_dedup(Queue *q)
-{
-	const char *key = q->colname[ROLE_DEDUP_KEY];
-
-	QueueCheckRights(q, ACL_SELECT);
-	if (q->send->has_dedup_index)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("queue \"%s\" has no unique index for its dedup key",
-					q->relname),
-			 QueueHas(q, ROLE_PROCESSED_AT) ?
-			 errhint("CREATE UNIQUE INDEX ON %s (%s) WHERE %s IS NOT NULL AND %s IS NULL;",
-					 q->name, key, key, q->colname[ROLE_PROCESSED_AT]) :
-			 errhint("CREATE UNIQUE INDEX ON %s (%s) WHERE %s IS NOT NULL;",
-					 q->name, key, key)));
-}
-
 /*
  * DedupSend
  *		Write rows that may have dedup keys; fills in their ids.  Several rows
@@ -365,7 +344,8 @@ DedupSend(SendRows *rows, text **ids)
 	int			n = 0;
 	int			unique = 0;
 
-	check_dedup(rows->q);
+	QueueCheckRights(rows->q, ACL_SELECT);
+	SendTargetCheckDedup(rows->q);
 	for (int i = 0; i < rows->n; i++)
 	{
 		if (col->nulls[i])

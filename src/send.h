@@ -35,10 +35,11 @@ typedef struct SendTarget
 	SendField	field[NUM_QUEUE_ROLES];
 	bool		id_returned;	/* the server makes the id; see sendtarget.c */
 	bool		id_missing;		/* nothing makes an id at all */
-	bool		has_dedup_index;
+	bool		dedup_checked;	/* there is an index on the key */
 	FmgrInfo	id_out;
 	FmgrInfo	payload_in;
 	Oid			payload_ioparam;
+	bool		payload_nested; /* an array or composite type */
 } SendTarget;
 
 /*
@@ -67,10 +68,12 @@ typedef struct SendRows
 #define SEND_ARRAYS			(1 << NUM_QUEUE_ROLES)
 #define SEND_DEDUP			(1 << (NUM_QUEUE_ROLES + 1))
 #define SEND_FIND			(1 << (NUM_QUEUE_ROLES + 2))
+#define SEND_POPULATE		(1 << (NUM_QUEUE_ROLES + 3))
 
 /* sendtarget.c */
 extern SendTarget *SendTargetGet(Queue *q);
 extern bool SendTargetReturnsId(Queue *q);
+extern void SendTargetCheckDedup(Queue *q);
 
 /* sendvalue.c */
 extern void SendValueIds(SendRows *rows);

@@ -49,7 +49,7 @@ statement_key(SendRows *rows, bool arrays, bool dedup)
 
 /*
  * put_source
- *		What is inserted: VALUES ($1, …), or a SELECT over arrays.
+ *		What is inserted: VALUES ($1, ...), or a SELECT over arrays.
  */
 static void
 put_source(StringInfo buf, SendRows *rows, bool arrays)

@@ -17,14 +17,10 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
-#include "catalog/pg_type.h"
-#include "nodes/makefuncs.h"
-#include "optimizer/optimizer.h"
+#include "indexcheck.h"
 #include "rewrite/rewriteHandler.h"
 #include "send.h"
 #include "utils/lsyscache.h"
@@ -42,7 +38,9 @@ read_field(SendField *field, Relation rel, AttrNumber attno)
 {
 	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
 
-	field->arraytype = get_array_type(att->atttypid);
+	/* unnest would take a composite value apart */
+	field->arraytype = type_is_rowtype(att->atttypid) ? InvalidOid :
+		get_array_type(att->atttypid);
 	field->typmod = att->atttypmod;
 	field->typlen = att->attlen;
 	field->typbyval = att->attbyval;
@@ -53,60 +51,13 @@ read_field(SendField *field, Relation rel, AttrNumber attno)
 		field->default_expr = build_column_default(rel, attno);
 }
 
-static NullTest *
-null_test(Queue *q, Relation rel, Role role, NullTestType type)
-{
-	AttrNumber	attno = q->col[role].attno;
-	Form_pg_attribute att = TupleDescAttr(RelationGetDescr(rel), attno - 1);
-	NullTest   *test = makeNode(NullTest);
-
-	test->arg = (Expr *) makeVar(1, attno, att->atttypid, att->atttypmod,
-								 att->attcollation, 0);
-	test->nulltesttype = type;
-	test->argisrow = false;
-	test->location = -1;
-	return test;
-}
-
-/*
- * find_dedup_index
- *		Is there a unique index that serves ON CONFLICT of dedup.c?
- */
-static bool
-find_dedup_index(Queue *q, Relation rel)
-{
-	List	   *given;
-	ListCell   *lc;
-	bool		found = false;
-
-	if (!QueueHas(q, ROLE_DEDUP_KEY))
-		return false;
-	given = list_make1(null_test(q, rel, ROLE_DEDUP_KEY, IS_NOT_NULL));
-	if (QueueHas(q, ROLE_PROCESSED_AT))
-		given = lappend(given, null_test(q, rel, ROLE_PROCESSED_AT, IS_NULL));
-	foreach(lc, RelationGetIndexList(rel))
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		Form_pg_index form = index->rd_index;
-
-		if (form->indisvalid && form->indisunique && form->indimmediate &&
-			form->indnkeyatts == 1 &&
-			form->indkey.values[0] == q->col[ROLE_DEDUP_KEY].attno &&
-			predicate_implied_by(RelationGetIndexPredicate(index), given, false))
-			found = true;
-		index_close(index, AccessShareLock);
-		if (found)
-			break;
-	}
-	return found;
-}
-
 static SendTarget *
 build_target(Queue *q, Relation rel)
 {
 	SendTarget *target = MemoryContextAllocZero(q->cxt, sizeof(SendTarget));
 	TriggerDesc *triggers = rel->trigdesc;
 	Oid			func;
+	Oid			base;
 	bool		isvarlena;
 
 	for (int i = 0; i < lengthof(sent_roles); i++)
@@ -123,7 +74,6 @@ build_target(Queue *q, Relation rel)
 		!target->field[ROLE_ID].generated &&
 		(triggers == NULL || !triggers->trig_insert_before_row) &&
 		q->relkind == RELKIND_RELATION;
-	target->has_dedup_index = find_dedup_index(q, rel);
 	getTypeOutputInfo(q->col[ROLE_ID].type, &func, &isvarlena);
 	fmgr_info_cxt(func, &target->id_out, q->cxt);
 	if (QueueHas(q, ROLE_PAYLOAD))
@@ -131,6 +81,9 @@ build_target(Queue *q, Relation rel)
 		getTypeInputInfo(q->col[ROLE_PAYLOAD].type, &func,
 						 &target->payload_ioparam);
 		fmgr_info_cxt(func, &target->payload_in, q->cxt);
+		base = getBaseType(q->col[ROLE_PAYLOAD].type);
+		target->payload_nested = type_is_rowtype(base) ||
+			OidIsValid(get_element_type(base));
 	}
 	return target;
 }
@@ -197,4 +150,23 @@ SendTargetReturnsId(Queue *q)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * SendTargetCheckDedup
+ *		Raise an error unless an index decides which send of a key is first.
+ *		inbox_adopt has asked the same, but indexes can be dropped.
+ */
+void
+SendTargetCheckDedup(Queue *q)
+{
+	SendTarget *target = SendTargetGet(q);
+	Relation	rel;
+
+	if (target->dedup_checked)
+		return;
+	rel = table_open(q->relid, NoLock);
+	IndexCheckDedup(rel, q->col);
+	table_close(rel, NoLock);
+	target->dedup_checked = true;
 }

@@ -20,6 +20,7 @@
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
+#include "utils/lsyscache.h"
 
 /* A column's default, ready to be evaluated for many rows. */
 typedef struct DefaultState
@@ -135,8 +136,8 @@ need_role(Queue *q, Role role)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("queue \"%s\" has no %s column", q->relname, RoleName(role)),
 			 role == ROLE_PAYLOAD ?
-			 errhint("Send with a plain INSERT, or name a column in inbox_adopt(…, payload => …).") :
-			 errhint("Leave the argument out, or name a column in inbox_adopt(…, %s => …).",
+			 errhint("Send with a plain INSERT, or name a column for it: inbox_adopt(..., payload => ...).") :
+			 errhint("Leave the argument out, or name a column for it: inbox_adopt(..., %s => ...).",
 					 RoleName(role))));
 }
 
@@ -188,6 +189,43 @@ payload_text(Jsonb *jb)
 	return JsonbToCString(NULL, &jb->root, VARSIZE(jb));
 }
 
+/*
+ * populate_payload
+ *		A JSON array or object for a column of an array or composite type, by
+ *		the server's own rules: as one field of a record.
+ */
+static Datum
+populate_payload(SendRows *rows, Jsonb *jb, bool *isnull)
+{
+	Queue	   *q = rows->q;
+	SPIPlanPtr	plan;
+	Oid			argtypes[] = {TEXTOID, JSONBOID};
+	Datum		args[2];
+	Datum		value;
+
+	args[0] = CStringGetTextDatum(get_attname(q->relid,
+											  q->col[ROLE_PAYLOAD].attno, false));
+	args[1] = JsonbPGetDatum(jb);
+	SPI_connect();
+	plan = QueueFindPlan(q, PLAN_SEND, SEND_POPULATE);
+	if (plan == NULL)
+		plan = QueueSavePlan(q, PLAN_SEND, SEND_POPULATE,
+							 psprintf("SELECT (pg_catalog.jsonb_populate_record(NULL::%s,"
+									  " pg_catalog.jsonb_build_object($1, $2))).%s",
+									  q->name, q->colname[ROLE_PAYLOAD]),
+							 2, argtypes, CURSOR_OPT_GENERIC_PLAN);
+	if (SPI_execute_plan(plan, args, NULL, true, 0) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "could not convert a payload");
+	value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
+						  isnull);
+	if (!*isnull)
+		value = SPI_datumTransfer(value, rows->target->field[ROLE_PAYLOAD].typbyval,
+								  rows->target->field[ROLE_PAYLOAD].typlen);
+	SPI_finish();
+	return value;
+}
+
 static Datum
 convert_payload(SendRows *rows, Datum payload, bool *isnull)
 {
@@ -203,6 +241,8 @@ convert_payload(SendRows *rows, Datum payload, bool *isnull)
 	if (type == JSONOID)
 		return PointerGetDatum(cstring_to_text(JsonbToCString(NULL, &jb->root,
 															  VARSIZE(jb))));
+	if (rows->target->payload_nested && !JB_ROOT_IS_SCALAR(jb))
+		return populate_payload(rows, jb, isnull);
 	str = payload_text(jb);
 	*isnull = (str == NULL);
 	/* a domain may refuse NULL, so its input function must see it */

@@ -41,39 +41,22 @@ CREATE FUNCTION inbox_adopt(queue text, id text = 'id',
 	triggers boolean = true)
 RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION inbox_adopt IS 'turn an existing table into a queue, telling what its columns are for; returns its qualified name';
+
 -- Send
 
-CREATE FUNCTION inbox_send(
-	queue text,
-	payload jsonb,
-	headers jsonb DEFAULT NULL,
-	delay interval DEFAULT NULL,
-	due_at timestamptz DEFAULT NULL,
-	priority int DEFAULT NULL,
-	group_key text DEFAULT NULL,
-	partition_key text DEFAULT NULL,
-	dedup_key text DEFAULT NULL,
-	OUT id text
-)
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-COMMENT ON FUNCTION inbox_send(text, jsonb, jsonb, interval, timestamptz, int, text, text, text) IS
-'adds a message to a queue, in the caller''s transaction, and returns its id';
+CREATE FUNCTION inbox_send(queue text, payload jsonb, headers jsonb = NULL,
+	delay interval = NULL, due_at timestamptz = NULL, priority int = NULL,
+	group_key text = NULL, partition_key text = NULL, dedup_key text = NULL,
+	OUT id text)
+LANGUAGE C AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_send IS 'add a message, in the caller''s transaction; returns its id';
 
-CREATE FUNCTION inbox_send_batch(
-	queue text,
-	payloads jsonb[],
-	headers jsonb[] DEFAULT NULL,
-	delay interval DEFAULT NULL,
-	due_at timestamptz DEFAULT NULL,
-	priority int DEFAULT NULL,
-	group_keys text[] DEFAULT NULL,
-	partition_keys text[] DEFAULT NULL,
-	dedup_keys text[] DEFAULT NULL
-)
-RETURNS SETOF text
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100;
-COMMENT ON FUNCTION inbox_send_batch(text, jsonb[], jsonb[], interval, timestamptz, int, text[], text[], text[]) IS
-'adds a message for each payload and returns the ids in the order of the payloads';
+CREATE FUNCTION inbox_send_batch(queue text, payloads jsonb[],
+	headers jsonb[] = NULL, delay interval = NULL, due_at timestamptz = NULL,
+	priority int = NULL, group_keys text[] = NULL,
+	partition_keys text[] = NULL, dedup_keys text[] = NULL)
+RETURNS SETOF text LANGUAGE C ROWS 100 AS 'MODULE_PATHNAME';
+COMMENT ON FUNCTION inbox_send_batch IS 'add a message for each payload; returns their ids in the order of the payloads';
 
 -- Consume
 
