@@ -73,6 +73,7 @@ typedef void (*Step) (void *arg);
 
 static uint32 wait_event = 0;
 
+static TimestampTz next_tick(TimestampTz start, TimestampTz end);
 static void stop(SIGNAL_ARGS);
 static bool tick(TimestampTz start, MemoryContext cxt);
 static void leave_if_asked(void);
@@ -113,18 +114,24 @@ WorkerMain(Datum main_arg)
 		MemoryContextSwitchTo(cycle);
 		leave_if_asked();
 		if (!tick(start, cycle))
-		{
-			TimestampTz end = GetCurrentTimestamp();
-
-			/* a sweep that takes long is not all we do */
-			due = Max(TimestampTzPlusMilliseconds(start, InboxReapInterval),
-					  end + Max(end - start, 0) / 2);
-		}
+			due = next_tick(start, GetCurrentTimestamp());
 		MemoryContextSwitchTo(TopMemoryContext);
 		MemoryContextDelete(cycle);
 
 		sleep_until(due, announced);
 	}
+}
+
+/*
+ * When to tick again: an interval after the last tick's start.  One that took
+ * longer than that is still followed by some rest.
+ */
+static TimestampTz
+next_tick(TimestampTz start, TimestampTz end)
+{
+	int64		interval = InboxReapInterval * INT64CONST(1000);
+
+	return Max(start + interval, end + Min((end - start) / 2, interval));
 }
 
 /* The shared table has to tell a stop from a failure. */
