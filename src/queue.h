@@ -66,6 +66,7 @@ typedef struct Queue
 
 	MemoryContext cxt;			/* holds all of this */
 	SavedPlan  *plans;
+	struct QueueHints *hints;	/* shared, or NULL; see HintsFor */
 	struct SendTarget *send;	/* sendtarget.c's, made at the first send */
 
 	/* queue.c's own */

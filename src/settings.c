@@ -3,8 +3,8 @@
  * settings.c
  *	  Configuration parameters, inbox.*.
  *
- * Called once, from _PG_init.  Everything here can be changed by a reload;
- * no parameter sizes shared memory.
+ * Called once, from _PG_init.  What sizes shared memory exists only where the
+ * library is preloaded.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,6 +12,7 @@
 
 #include <limits.h>
 
+#include "miscadmin.h"
 #include "settings.h"
 #include "utils/guc.h"
 
@@ -21,6 +22,8 @@ int			InboxMaxLease = 7 * DAY_SECS;
 int			InboxReapInterval = 1000;
 int			InboxReapRows = 1000;
 int			InboxReapPages = 4096;
+int			InboxMaxQueues = 256;
+bool		InboxDirect = true;
 
 void
 SettingsInit(void)
@@ -56,6 +59,23 @@ SettingsInit(void)
 							4096, 1, INT_MAX,
 							PGC_USERSET, 0,
 							NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("inbox.direct",
+							 "Walk and write plain tables without SQL.",
+							 "Off, every table takes the way of those that cannot: slower, with the same result.",
+							 &InboxDirect,
+							 true,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("inbox.max_queues",
+								"Queues that the shared hints have room for.",
+								NULL,
+								&InboxMaxQueues,
+								256, 1, 100000,
+								PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
 
 	MarkGUCPrefixReserved("inbox");
 }

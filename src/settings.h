@@ -20,6 +20,12 @@ extern int	InboxReapRows;
 /* most table pages that one reap pass reads in one queue */
 extern int	InboxReapPages;
 
+/* queues that the shared hints have room for */
+extern int	InboxMaxQueues;
+
+/* plain tables are written and walked without SQL */
+extern bool InboxDirect;
+
 extern void SettingsInit(void);
 
 #endif							/* INBOX_SETTINGS_H */

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "database.h"
+#include "hints.h"
 #include "miscadmin.h"
 #include "receipt.h"
 #include "shmem.h"
@@ -55,7 +56,8 @@ request_shmem(void)
 	if (previous_request_hook)
 		previous_request_hook();
 
-	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
+	RequestAddinShmemSpace(add_size(add_size(DatabaseShmemSize(), HintsShmemSize()),
+									ReceiptShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -72,5 +74,6 @@ startup_shmem(void)
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
 	ReceiptShmemInit();
+	HintsShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -1,0 +1,485 @@
+/*-------------------------------------------------------------------------
+ *
+ * hints.c
+ *	  What the server remembers of a queue's order, in shared memory.
+ *
+ * A claim wants the first claimable rows in claim order.  In front of them
+ * the index is full of rows that are leased, and of entries of rows long
+ * settled that an old snapshot keeps from being removed.  The hints let a
+ * claim step over neither.  The rows are the only truth: a hint may cost
+ * time, never exactness.  Everything here can be lost, and is at a restart;
+ * the first claim then walks from the left.
+ *
+ * For each queue there are
+ *
+ *	  the open set: the keys at which claimable rows may be.  A claim walks
+ *	  these ranges and nothing else.  The range in which a level of priority
+ *	  ends is that level's position; the other ranges are revisits, places
+ *	  behind a position that have become worth a look again;
+ *
+ *	  the ledgers: outstanding leases by the time they end, with the keys they
+ *	  lie between (ledger.c);
+ *
+ *	  the log: how often something was opened, and the lowest key each time.
+ *
+ * Invariant: a committed row that is claimable now has its key in the open
+ * set, or the transaction that made it so has yet to run its commit callback,
+ * or it is one the server has not been told of (see rule 8).  A committed row
+ * that is leased has its key in the open set, or in a cover that will be
+ * looked at when the lease ends, or its claim has yet to run its callback.
+ *
+ * The protocol:
+ *
+ * 1. Open everything.  Every transaction whose commit or abort leaves an
+ *	  unleased row (a send, a retry under its new key, a release, a redrive, an
+ *	  aborted claim, a row changed by hand) opens the row's key; so does every
+ *	  cover whose time has come.  Opening adds the keys to the open set and
+ *	  their lowest to the log, unconditionally, in one critical section.  It
+ *	  comes after the commit or abort is visible, never before (pending.c).
+ * 2. Read before looking.  A claim copies generation and open set before it
+ *	  reads the first row (HintsRead).
+ * 3. Pass only so far.  Keys that a claim has walked over and left nothing
+ *	  claimable at are taken out of the open set (HintsPass), but none at or
+ *	  above the lowest key opened since the claim read the generation: the row
+ *	  opened may have become claimable after the walk went by.  If the log no
+ *	  longer reaches back so far, nothing is taken out.
+ * 4. A claim passes a row that it takes at once, so that the next claimer
+ *	  starts behind it.  If the claim aborts, rule 1 opens the row again.
+ * 5. A row with a live lease may be passed if it is entered in a ledger, or
+ *	  else when the walk notes it there, before it passes it.
+ * 6. A row that somebody has locked, or has changed since the walk saw it, may
+ *	  be passed when it is put on the list of rows to try again, whose keys are
+ *	  opened a moment later.
+ * 7. A row that is not due is not passed, nor is what comes behind it on its
+ *	  level.  A claim with a filter of its own passes nothing: it would pass
+ *	  what its filter hides.
+ * 8. What no callback sees (changes with triggers disabled, logical
+ *	  replication, restores) is found by the reaper, which reads the whole
+ *	  table a stretch at a time and opens whatever is claimable but not open.
+ *
+ * A claim enters its leases when it commits, or is prepared; a settlement
+ * takes them off when it commits; an extension moves them.
+ *
+ * Locking: each queue's hints have a lock of their own, held only for the
+ * arithmetic here; nothing under it allocates, raises or waits.  The table of
+ * queues is under hint_table->lock.  An entry is given back only when its
+ * table is gone, so a pointer stays good as long as the table is locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "hints.h"
+#include "miscadmin.h"
+#include "settings.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#define MAX_RETRIES		8
+#define RETRY_AFTER		(100 * INT64CONST(1000))	/* 100 ms */
+
+/* Keys to be opened again soon, because a row there was locked. */
+typedef struct Retry
+{
+	TimestampTz when;
+	HintRange	keys;
+} Retry;
+
+struct QueueHints
+{
+	LWLock		lock;
+	/* who it belongs to; under hint_table->lock */
+	Oid			database;
+	Oid			relid;			/* InvalidOid: free */
+	/* all else: under lock */
+	OpenSet		open;
+	OpenLog		log;
+	Ledger		entered[NUM_LEASE_KINDS];
+	Ledger		noted;			/* leases that were not entered */
+	int			nretries;
+	Retry		retry[MAX_RETRIES];
+	TimestampTz next_look;		/* earliest of all ledgers and retries */
+};
+
+typedef struct HintTable
+{
+	LWLock		lock;
+	bool		full_logged;
+	int			size;
+	QueueHints	queue[FLEXIBLE_ARRAY_MEMBER];
+} HintTable;
+
+static HintTable *hint_table = NULL;
+
+Size
+HintsShmemSize(void)
+{
+	return add_size(offsetof(HintTable, queue),
+					mul_size(InboxMaxQueues, sizeof(QueueHints)));
+}
+
+/*
+ * HintsShmemInit
+ *		Called from the startup hook, with AddinShmemInitLock held.
+ */
+void
+HintsShmemInit(void)
+{
+	bool		found;
+	int			tranche;
+
+	hint_table = ShmemInitStruct("inbox hints", HintsShmemSize(), &found);
+	if (found)
+		return;
+	tranche = LWLockNewTrancheId();
+	memset(hint_table, 0, HintsShmemSize());
+	LWLockInitialize(&hint_table->lock, tranche);
+	hint_table->size = InboxMaxQueues;
+	for (int i = 0; i < hint_table->size; i++)
+		LWLockInitialize(&hint_table->queue[i].lock, tranche);
+}
+
+static void
+reset_hints(QueueHints *h)
+{
+	OpenAll(&h->open);
+	/* whoever has read the generation must not pass anything */
+	h->log.generation += LOG_SIZE + 1;
+	for (int i = 0; i < NUM_LEASE_KINDS; i++)
+		LedgerReset(&h->entered[i]);
+	LedgerReset(&h->noted);
+	h->nretries = 0;
+	h->next_look = PG_INT64_MAX;
+}
+
+static void
+find_next_look(QueueHints *h)
+{
+	h->next_look = h->noted.next_look;
+	for (int i = 0; i < NUM_LEASE_KINDS; i++)
+		h->next_look = Min(h->next_look, h->entered[i].next_look);
+	for (int i = 0; i < h->nretries; i++)
+		h->next_look = Min(h->next_look, h->retry[i].when);
+}
+
+/*
+ * HintsFor
+ *		The hints of a queue, or NULL: there is no shared memory, or no room.
+ */
+QueueHints *
+HintsFor(Queue *q)
+{
+	QueueHints *h = NULL;
+	QueueHints *unused = NULL;
+
+	if (hint_table == NULL)
+		return NULL;
+	if (q->hints != NULL)
+		return q->hints;
+	LWLockAcquire(&hint_table->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < hint_table->size && h == NULL; i++)
+	{
+		QueueHints *e = &hint_table->queue[i];
+
+		if (e->relid == q->relid && e->database == MyDatabaseId)
+			h = e;
+		else if (!OidIsValid(e->relid) && unused == NULL)
+			unused = e;
+	}
+	if (h == NULL && unused != NULL)
+	{
+		h = unused;
+		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+		reset_hints(h);
+		LWLockRelease(&h->lock);
+		h->database = MyDatabaseId;
+		h->relid = q->relid;
+	}
+	LWLockRelease(&hint_table->lock);
+	if (h == NULL && !hint_table->full_logged)
+	{
+		hint_table->full_logged = true;
+		ereport(LOG,
+				(errmsg("no room for the hints of queue \"%s\"", q->relname),
+				 errdetail("Claims on it walk from the left of its index, past all that is leased or dead."),
+				 errhint("Raise inbox.max_queues, now %d.", InboxMaxQueues)));
+	}
+	q->hints = h;
+	return h;
+}
+
+/*
+ * HintsForgetGone
+ *		Give back the entries of this database's tables that are no queue any
+ *		more; the worker knows which are.
+ */
+void
+HintsForgetGone(List *relids)
+{
+	if (hint_table == NULL)
+		return;
+	LWLockAcquire(&hint_table->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < hint_table->size; i++)
+	{
+		QueueHints *h = &hint_table->queue[i];
+
+		if (OidIsValid(h->relid) && h->database == MyDatabaseId &&
+			!list_member_oid(relids, h->relid))
+			h->relid = InvalidOid;
+	}
+	LWLockRelease(&hint_table->lock);
+}
+
+static void
+open_keys(QueueHints *h, const HintRange *keys)
+{
+	OpenAdd(&h->open, keys);
+	LogAdd(&h->log, &keys->lo);
+}
+
+/*
+ * Open the keys of every cover and retry whose time has come.
+ */
+static void
+open_due(QueueHints *h, TimestampTz now)
+{
+	HintRange	keys[MAX_COVERS];
+	int			n;
+
+	for (int kind = 0; kind <= NUM_LEASE_KINDS; kind++)
+	{
+		n = LedgerDue(kind < NUM_LEASE_KINDS ? &h->entered[kind] : &h->noted,
+					  now, keys);
+		for (int i = 0; i < n; i++)
+			open_keys(h, &keys[i]);
+	}
+	for (int i = 0; i < h->nretries;)
+	{
+		if (h->retry[i].when > now)
+		{
+			i++;
+			continue;
+		}
+		open_keys(h, &h->retry[i].keys);
+		h->retry[i] = h->retry[--h->nretries];
+	}
+	find_next_look(h);
+}
+
+/*
+ * HintsRead
+ *		What a claim copies before it reads the first row.
+ */
+void
+HintsRead(HintView *view, QueueHints *h, TimestampTz now)
+{
+	view->hints = h;
+	if (h == NULL)
+	{
+		OpenAll(&view->open);
+		return;
+	}
+	LWLockAcquire(&h->lock, LW_SHARED);
+	if (h->next_look <= now)
+	{
+		LWLockRelease(&h->lock);
+		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+		if (h->next_look <= now)
+			open_due(h, now);
+	}
+	view->generation = h->log.generation;
+	view->open.n = h->open.n;
+	memcpy(view->open.range, h->open.range, h->open.n * sizeof(HintRange));
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsPass
+ *		A claim has walked over these keys and left nothing claimable: rule 3.
+ */
+void
+HintsPass(HintView *view, const HintRange *passed)
+{
+	QueueHints *h = view->hints;
+	HintRange	cut = *passed;
+	HintKey		lowest;
+
+	if (h == NULL)
+		return;
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	if (LogLowestSince(&h->log, view->generation, &lowest))
+	{
+		if (KeyCompare(&lowest, &cut.hi) <= 0)
+			cut.hi = KeyBefore(&lowest);
+		if (KeyCompare(&cut.lo, &cut.hi) <= 0 &&
+			KeyCompare(&cut.hi, &lowest) < 0)
+			OpenCut(&h->open, &cut);
+	}
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsPassLeased
+ *		A claim is about to pass a row with a live lease: rule 5.  "look" may
+ *		be later than the lease's end, to bound what looking costs.
+ */
+void
+HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
+				const HintRange *keys, TimestampTz now)
+{
+	QueueHints *h = view->hints;
+
+	if (h == NULL)
+		return;
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	for (int kind = 0; kind <= NUM_LEASE_KINDS; kind++)
+	{
+		Cover	   *c = LedgerFind(kind < NUM_LEASE_KINDS ?
+								   &h->entered[kind] : &h->noted, until, keys);
+
+		if (c != NULL && c->look <= look &&
+			(c->keep || c->count > 0))
+		{
+			LWLockRelease(&h->lock);
+			return;
+		}
+	}
+	LedgerNote(&h->noted, until, look, keys, now);
+	h->next_look = Min(h->next_look, h->noted.next_look);
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsPassLocked
+ *		A claim is about to pass a row that somebody has locked or just
+ *		changed: rule 6.
+ */
+void
+HintsPassLocked(HintView *view, const HintRange *keys, TimestampTz now)
+{
+	QueueHints *h = view->hints;
+	Retry	   *r = NULL;
+
+	if (h == NULL)
+		return;
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < h->nretries && r == NULL; i++)
+	{
+		HintRange  *old = &h->retry[i].keys;
+
+		if (KeyCompare(&old->lo, &keys->hi) <= 0 &&
+			KeyCompare(&old->hi, &keys->lo) >= 0)
+			r = &h->retry[i];
+	}
+	if (r == NULL && h->nretries < MAX_RETRIES)
+	{
+		r = &h->retry[h->nretries++];
+		r->keys = *keys;
+		r->when = now + RETRY_AFTER;
+	}
+	if (r == NULL)
+		r = &h->retry[MAX_RETRIES - 1];
+	r->keys.lo = KeyMin(&r->keys.lo, &keys->lo);
+	r->keys.hi = KeyMax(&r->keys.hi, &keys->hi);
+	h->next_look = Min(h->next_look, r->when);
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsOpen
+ *		Rows with these keys may have become claimable: rule 1.
+ */
+void
+HintsOpen(QueueHints *h, const HintRange *keys)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	open_keys(h, keys);
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsOpenAll
+ *		Forget what was known.
+ */
+void
+HintsOpenAll(QueueHints *h)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	reset_hints(h);
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsOpenDatabase
+ *		The same for all queues of this database.
+ */
+void
+HintsOpenDatabase(void)
+{
+	if (hint_table == NULL)
+		return;
+	LWLockAcquire(&hint_table->lock, LW_SHARED);
+	for (int i = 0; i < hint_table->size; i++)
+	{
+		if (OidIsValid(hint_table->queue[i].relid) &&
+			hint_table->queue[i].database == MyDatabaseId)
+			HintsOpenAll(&hint_table->queue[i]);
+	}
+	LWLockRelease(&hint_table->lock);
+}
+
+/*
+ * HintsEnter
+ *		Leases have been committed.  Those that have ended by now are opened
+ *		at once.
+ */
+void
+HintsEnter(QueueHints *h, LeaseKind kind, TimestampTz until,
+		   const HintRange *keys, int64 count, uint64 sum)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	if (until <= now)
+		open_keys(h, keys);
+	else
+	{
+		LedgerEnter(&h->entered[kind], until, keys, count, sum, now);
+		h->next_look = Min(h->next_look, h->entered[kind].next_look);
+	}
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsTakeOff
+ *		Leases have ended before their time.
+ */
+void
+HintsTakeOff(QueueHints *h, TimestampTz until, const HintRange *keys,
+			 int64 count, uint64 sum)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	for (int kind = 0; kind < NUM_LEASE_KINDS; kind++)
+	{
+		Cover	   *c = LedgerFind(&h->entered[kind], until, keys);
+
+		if (c != NULL)
+		{
+			LedgerTakeOff(&h->entered[kind], c, count, sum);
+			break;
+		}
+	}
+	LWLockRelease(&h->lock);
+}
+
+bool
+HintsContains(QueueHints *h, const HintKey *key)
+{
+	bool		contains;
+
+	LWLockAcquire(&h->lock, LW_SHARED);
+	contains = OpenContains(&h->open, key);
+	LWLockRelease(&h->lock);
+	return contains;
+}

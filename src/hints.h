@@ -1,0 +1,64 @@
+/*-------------------------------------------------------------------------
+ *
+ * hints.h
+ *	  What the server remembers of a queue's order, so that no claim steps
+ *	  over what is dead or leased; see hints.c for the protocol.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_HINTS_H
+#define INBOX_HINTS_H
+
+#include "ledger.h"
+#include "position.h"
+#include "queue.h"
+
+typedef struct QueueHints QueueHints;
+
+/*
+ * Which ledger a lease is entered in: rows taken at a level's position, and
+ * rows taken again, by how often before; each lies in another stretch of the
+ * claim order.
+ */
+typedef enum LeaseKind
+{
+	LEASE_NEW,
+	LEASE_REVISITED,
+	LEASE_SECOND,
+	LEASE_LATER
+} LeaseKind;
+
+#define NUM_LEASE_KINDS		(LEASE_LATER + 1)
+
+/* What a claim knows of the hints: rule b. */
+typedef struct HintView
+{
+	QueueHints *hints;			/* NULL: none, everything may be claimable */
+	uint64		generation;
+	OpenSet		open;
+} HintView;
+
+extern Size HintsShmemSize(void);
+extern void HintsShmemInit(void);
+
+extern QueueHints *HintsFor(Queue *q);
+extern void HintsForgetGone(List *relids);
+extern void HintsOpenDatabase(void);
+
+extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
+extern void HintsPass(HintView *view, const HintRange *passed);
+extern void HintsPassLeased(HintView *view, TimestampTz until,
+							TimestampTz look, const HintRange *keys,
+							TimestampTz now);
+extern void HintsPassLocked(HintView *view, const HintRange *keys,
+							TimestampTz now);
+
+extern void HintsOpen(QueueHints *hints, const HintRange *keys);
+extern void HintsOpenAll(QueueHints *hints);
+extern void HintsEnter(QueueHints *hints, LeaseKind kind, TimestampTz until,
+					   const HintRange *keys, int64 count, uint64 sum);
+extern void HintsTakeOff(QueueHints *hints, TimestampTz until,
+						 const HintRange *keys, int64 count, uint64 sum);
+extern bool HintsContains(QueueHints *hints, const HintKey *key);
+
+#endif							/* INBOX_HINTS_H */

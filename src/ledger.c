@@ -1,0 +1,255 @@
+/*-------------------------------------------------------------------------
+ *
+ * ledger.c
+ *	  Outstanding leases, by the time they end.
+ *
+ * A claim enters its leases, a settlement takes them off.  Leases that end in
+ * the same second share an entry, a cover: how many they are and the keys
+ * between which they lie.  So a million leases fit, and one that is settled
+ * is found by the time it would have ended, which its row tells.  When all of
+ * a cover's leases are taken off it is forgotten; otherwise its keys are
+ * opened when its time comes, and claims walk over them.
+ *
+ * A lease may be taken off that was never entered: it is from before a
+ * restart, was made by hand, or lies in two covers and is taken off the wrong
+ * one.  It must not make a cover seem done that is not.  So a cover sums up
+ * hashes of its leases' receipts, and is done only when count and sum are
+ * both zero.  One that never gets there is opened at its time, needlessly.
+ *
+ * A queue has several ledgers, so that leases of rows far apart in the claim
+ * order do not share a cover, which would span all that lies between.  A
+ * lease that was not entered is noted by the walk that meets it, in a ledger
+ * of its own.
+ *
+ * When all covers are used up, the two neighbours are joined that lie closest
+ * together for how far off they are.  A joined cover is opened when the first
+ * of its leases ends, and kept until the last one has: the walk notes when
+ * the next one ends, and that is when the cover is looked at again.
+ *
+ * Plain arithmetic over memory that the caller has locked; nothing here
+ * allocates or raises.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "ledger.h"
+
+void
+LedgerReset(Ledger *ledger)
+{
+	ledger->n = 0;
+	ledger->next_look = PG_INT64_MAX;
+}
+
+static void
+find_next_look(Ledger *ledger)
+{
+	ledger->next_look = PG_INT64_MAX;
+	for (int i = 0; i < ledger->n; i++)
+		ledger->next_look = Min(ledger->next_look, ledger->cover[i].look);
+}
+
+static void
+widen(HintRange *keys, const HintRange *by)
+{
+	keys->lo = KeyMin(&keys->lo, &by->lo);
+	keys->hi = KeyMax(&keys->hi, &by->hi);
+}
+
+/*
+ * find_cover
+ *		The first cover that ends behind a time.
+ */
+static int
+find_cover(const Ledger *ledger, TimestampTz until)
+{
+	int			lo = 0;
+	int			hi = ledger->n;
+
+	while (lo < hi)
+	{
+		int			mid = (lo + hi) / 2;
+
+		if (ledger->cover[mid].last <= until)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static void
+remove_cover(Ledger *ledger, int i)
+{
+	memmove(&ledger->cover[i], &ledger->cover[i + 1],
+			(ledger->n - i - 1) * sizeof(Cover));
+	ledger->n--;
+}
+
+static void
+make_room(Ledger *ledger, TimestampTz now)
+{
+	int			best = 0;
+	double		best_width = 0;
+	Cover	   *a;
+	Cover	   *b;
+
+	for (int i = 0; i + 1 < ledger->n; i++)
+	{
+		double		far = (double) Max(ledger->cover[i].last - now, USECS_PER_SEC);
+		double		width = (double) (ledger->cover[i + 1].last -
+									  ledger->cover[i].first) / far;
+
+		if (i == 0 || width < best_width)
+		{
+			best = i;
+			best_width = width;
+		}
+	}
+	a = &ledger->cover[best];
+	b = &ledger->cover[best + 1];
+	a->last = b->last;
+	a->look = Min(a->look, b->look);
+	a->count += b->count;
+	a->sum += b->sum;
+	a->keep = a->keep || b->keep;
+	widen(&a->keys, &b->keys);
+	remove_cover(ledger, best + 1);
+}
+
+/*
+ * cover_for
+ *		The cover of leases that end at a time; a new one is empty.
+ */
+static Cover *
+cover_for(Ledger *ledger, TimestampTz until, const HintRange *keys,
+		  TimestampTz now)
+{
+	int			i;
+	Cover	   *c;
+
+	i = find_cover(ledger, until);
+	if (i < ledger->n && ledger->cover[i].first <= until)
+		return &ledger->cover[i];
+	if (ledger->n == MAX_COVERS)
+	{
+		make_room(ledger, now);
+		return cover_for(ledger, until, keys, now);
+	}
+	memmove(&ledger->cover[i + 1], &ledger->cover[i],
+			(ledger->n - i) * sizeof(Cover));
+	ledger->n++;
+	c = &ledger->cover[i];
+	c->first = until - until % USECS_PER_SEC;
+	c->last = c->first + USECS_PER_SEC;
+	c->look = PG_INT64_MAX;
+	c->count = 0;
+	c->sum = 0;
+	c->keep = false;
+	c->keys = *keys;
+	return c;
+}
+
+/*
+ * LedgerEnter
+ *		Enter leases that end at "until" and lie between two keys.
+ */
+void
+LedgerEnter(Ledger *ledger, TimestampTz until, const HintRange *keys,
+			int64 count, uint64 sum, TimestampTz now)
+{
+	Cover	   *c = cover_for(ledger, until, keys, now);
+
+	widen(&c->keys, keys);
+	c->count += count;
+	c->sum += sum;
+	c->look = Min(c->look, until);
+	ledger->next_look = Min(ledger->next_look, c->look);
+}
+
+/*
+ * LedgerNote
+ *		A walk has passed a lease that it does not know to be entered: see that
+ *		its key is looked at by then.
+ */
+void
+LedgerNote(Ledger *ledger, TimestampTz until, TimestampTz look,
+		   const HintRange *keys, TimestampTz now)
+{
+	Cover	   *c = cover_for(ledger, until, keys, now);
+
+	widen(&c->keys, keys);
+	c->keep = true;
+	c->look = Min(c->look, look);
+	ledger->next_look = Min(ledger->next_look, c->look);
+}
+
+/*
+ * LedgerFind
+ *		The cover of leases with this end and these keys, or NULL.
+ */
+Cover *
+LedgerFind(Ledger *ledger, TimestampTz until, const HintRange *keys)
+{
+	int			i = find_cover(ledger, until);
+	Cover	   *c = &ledger->cover[i];
+
+	if (i == ledger->n || c->first > until ||
+		KeyCompare(&c->keys.lo, &keys->lo) > 0 ||
+		KeyCompare(&c->keys.hi, &keys->hi) < 0)
+		return NULL;
+	return c;
+}
+
+/*
+ * LedgerTakeOff
+ *		Leases are settled, or end at another time now.
+ */
+void
+LedgerTakeOff(Ledger *ledger, Cover *cover, int64 count, uint64 sum)
+{
+	bool		was_next = cover->look == ledger->next_look;
+
+	cover->count -= count;
+	cover->sum -= sum;
+	if (cover->count != 0 || cover->sum != 0 || cover->keep)
+		return;
+	remove_cover(ledger, cover - ledger->cover);
+	if (was_next)
+		find_next_look(ledger);
+}
+
+/*
+ * LedgerDue
+ *		The keys of the covers that are to be looked at now; returns how many
+ *		there are.  Covers whose time is over are done with; the others wait
+ *		for the walk's note, at the latest for their end.
+ */
+int
+LedgerDue(Ledger *ledger, TimestampTz now, HintRange *keys)
+{
+	int			n = 0;
+
+	if (now < ledger->next_look)
+		return 0;
+	for (int i = 0; i < ledger->n;)
+	{
+		Cover	   *c = &ledger->cover[i];
+
+		if (c->look <= now)
+		{
+			keys[n++] = c->keys;
+			c->look = c->last;
+			c->keep = true;
+			if (c->last <= now)
+			{
+				remove_cover(ledger, i);
+				continue;
+			}
+		}
+		i++;
+	}
+	find_next_look(ledger);
+	return n;
+}
