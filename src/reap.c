@@ -196,7 +196,8 @@ can_bury(ReapPass *pass)
 	ereport(pass->by_hand ? WARNING : LOG,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("spent messages of queue \"%s\" cannot be buried", q->relname),
-			 errdetail("Its dead-letter table does not exist; the worker looks again after %d s.",
+			 pass->by_hand ? errdetail("Its dead-letter table does not exist.") :
+			 errdetail("Its dead-letter table does not exist; the next look is after %d s.",
 					   rest),
 			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
 					 quote_literal_cstr(q->name))));

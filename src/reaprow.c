@@ -243,7 +243,8 @@ set_aside(ReapPass *pass, Candidate *row, const ErrorData *error)
 			(errcode(error->sqlerrcode),
 			 errmsg("could not reap message %s of queue \"%s\": %s",
 					row_id(pass, &row->tid), pass->q->relname, error->message),
-			 errdetail("The message stays where it is; the worker tries it again after %d s.",
+			 pass->by_hand ? errdetail("The message stays where it is.") :
+			 errdetail("The message stays where it is and is tried again after %d s.",
 					   rest)));
 }
 
