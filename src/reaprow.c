@@ -316,10 +316,7 @@ add_candidate(ReapPass *pass, Candidates *found, TupleTableSlot *slot)
 
 	if (!pass->by_hand &&
 		AsideResting(RelationGetRelid(pass->leaf), &slot->tts_tid, xmin, pass->now))
-	{
-		pass->counts->set_aside++;
 		return;
-	}
 	if (found->n == found->size)
 	{
 		found->size = Max(found->size * 2, 256);
@@ -352,7 +349,7 @@ find_candidates(ReapPass *pass, BlockNumber from, BlockNumber to,
 		if (expired)
 			pass->counts->expired++;
 		else if (deed == BURY && !pass->can_bury)
-			pass->counts->set_aside++;
+			pass->unburied++;
 		else if (deed != LEAVE)
 			add_candidate(pass, found, slot);
 	}
