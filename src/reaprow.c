@@ -174,7 +174,7 @@ try_rows(ReapPass *pass, const Candidate *rows, int n)
 	MemoryContext old = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ReapCounts	done = {0};
-	ErrorData  *error = NULL;
+	ErrorData  *volatile error = NULL;
 
 	BeginInternalSubTransaction(NULL);
 	PG_TRY();
