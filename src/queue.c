@@ -183,7 +183,7 @@ require_role(Queue *q, Role role)
 	if (!QueueHas(q, role))
 		ereport(ERROR,
 				(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
-				 errmsg("queue \"%s\" has no column with role \"%s\" any more",
+				 errmsg("queue \"%s\" has no column with role \"%s\"",
 						q->relname, RoleName(role)),
 				 errhint("Call inbox_forget, then inbox_adopt.")));
 }
