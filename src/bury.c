@@ -331,7 +331,7 @@ BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
 	slot_getallattrs(leaf->old);
 	LeaseReadRow(q, leaf->attnos, leaf->old, &b.row);
 	b.attempt = Max(LeaseReported(q, &b.row) - 1, 0);
-	b.id = BurialValue(&b, ROLE_ID, &isnull);
+	b.id = ReceiptId(q, leaf->attnos, leaf->old);
 	if (error == NULL)
 	{
 		Datum		own = BurialValue(&b, ROLE_LAST_ERROR, &isnull);
