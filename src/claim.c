@@ -74,8 +74,8 @@ lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
  * lease_in_subxact
  *		The same, letting go of the lock if nothing was written.
  *
- * The slots outlive the subtransaction, so none of them may leave it with a
- * pin on a buffer.  Nor may an error: whoever catches it must find the
+ * The slots outlive the subtransaction, so none of them may enter or leave it
+ * with a pin on a buffer.  Nor may an error leave: whoever catches it must find the
  * transaction as deep as it was.
  */
 static TupleTableSlot *
@@ -85,6 +85,7 @@ lease_in_subxact(Claim *c, RowLeaf *leaf, ItemPointer tid)
 	ResourceOwner owner = CurrentResourceOwner;
 	TupleTableSlot *volatile slot = NULL;
 
+	ExecClearTuple(leaf->old);
 	BeginInternalSubTransaction(NULL);
 	PG_TRY();
 	{

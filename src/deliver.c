@@ -27,6 +27,15 @@
 #define DELIVERY_COLUMNS	12	/* of type inbox_delivery */
 #define IDS_COLUMNS			4	/* of what inbox_claim_ids returns */
 
+/* what the ids show, receipt and all, and what a delivery shows besides */
+static const Role ids_roles[] = {
+	ROLE_ID, ROLE_LOCKED_UNTIL, ROLE_CLAIMED_AT, ROLE_ATTEMPT
+};
+static const Role delivery_roles[] = {
+	ROLE_PAYLOAD, ROLE_HEADERS, ROLE_PRIORITY, ROLE_DUE_AT, ROLE_ENQUEUED_AT,
+	ROLE_GROUP_KEY, ROLE_PARTITION_KEY
+};
+
 static void
 check_column(Queue *q, AttrNumber attno)
 {
@@ -52,13 +61,10 @@ DeliverCheckRights(Queue *q, DeliveryShape shape)
 		pg_attribute_aclcheck_all(q->relid, GetUserId(), ACL_SELECT,
 								  ACLMASK_ALL) != ACLCHECK_OK)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, q->relname);
-	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
-	{
-		if (shape == SHAPE_DELIVERY ||
-			role == ROLE_ID || role == ROLE_LOCKED_UNTIL ||
-			role == ROLE_CLAIMED_AT || role == ROLE_ATTEMPT)
-			check_column(q, q->col[role].attno);
-	}
+	for (int i = 0; i < lengthof(ids_roles); i++)
+		check_column(q, q->col[ids_roles[i]].attno);
+	for (int i = 0; shape == SHAPE_DELIVERY && i < lengthof(delivery_roles); i++)
+		check_column(q, q->col[delivery_roles[i]].attno);
 }
 
 /*
