@@ -282,6 +282,28 @@ usable(Queue *q)
 }
 
 /*
+ * Tables that were dropped are not asked for again; their entries go when
+ * another is made.
+ */
+static void
+sweep(void)
+{
+	HASH_SEQ_STATUS seq;
+	CacheEntry *entry;
+
+	hash_seq_init(&seq, cache);
+	while ((entry = (CacheEntry *) hash_seq_search(&seq)) != NULL)
+	{
+		Queue	   *q = entry->queue;
+
+		if (q->valid || q->pins > 0)
+			continue;
+		hash_search(cache, &entry->relid, HASH_REMOVE, NULL);
+		free_queue(q);
+	}
+}
+
+/*
  * lookup
  *		The pinned entry of a table the caller has locked, or NULL.
  */
@@ -319,6 +341,7 @@ lookup(Oid relid)
 		else
 			all_pins -= q->pins;
 	}
+	sweep();
 	rel = relation_open(relid, NoLock);
 	q = build_queue(rel);
 	relation_close(rel, NoLock);
