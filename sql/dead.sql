@@ -170,6 +170,15 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT inbox_purge('purged');
 ROLLBACK;
 
+-- A dead-letter table that knows no time of death: the highest ids are the newest
+CREATE TABLE timeless (id int PRIMARY KEY, locked_until timestamptz, claimed_at timestamptz, attempt int DEFAULT 1);
+CREATE TABLE timeless_dead (LIKE timeless);
+SELECT inbox_adopt('timeless', claimed_at => 'claimed_at', attempt => 'attempt', max_attempts => 1, dead_letter => 'timeless_dead');
+INSERT INTO timeless VALUES (1), (2), (3);
+SELECT verdict FROM inbox_claim('timeless', 3) c, inbox_settle('timeless', c.receipt, 'dead');
+SELECT inbox_redrive('timeless', 2);
+SELECT id, attempt FROM timeless ORDER BY id;
+
 -- Never two copies, never none
 CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
 SELECT inbox_create('stubborn', max_attempts => 1);

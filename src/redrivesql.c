@@ -216,7 +216,7 @@ append_pick(StringInfo sql, const Redrive *re)
 {
 	const DeadMap *map = &re->map;
 	AttrNumber	died = map->by_role[ROLE_DIED_AT];
-	char	   *order = died != 0 ? dead_column(map, died) : "NULL";
+	char	   *order = died != 0 ? dead_column(map, died) : "NULL::pg_catalog.timestamptz";
 	bool		notnull = died != 0 &&
 		TupleDescAttr(RelationGetDescr(map->dest), died - 1)->attnotnull;
 
