@@ -213,8 +213,8 @@ DO $$
 DECLARE
 	before bigint;
 BEGIN
-	FOR i IN 1..3000 LOOP
-		IF i = 1000 THEN
+	FOR i IN 1..1500 LOOP
+		IF i = 500 THEN
 			before := held();
 		END IF;
 		PERFORM inbox_send('q', to_jsonb(i), headers => '{}', group_key => 'g');

@@ -31,6 +31,7 @@
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "database.h"
+#include "fmgr.h"
 #include "hold.h"
 #include "miscadmin.h"
 
@@ -134,4 +135,21 @@ at_xact_event(XactEvent event, void *arg)
 		default:
 			break;
 	}
+}
+
+PG_FUNCTION_INFO_V1(inbox_tell_preload);
+
+/*
+ * inbox_tell_preload() returns void
+ *		Only the installation script calls it, and then drops it.
+ */
+Datum
+inbox_tell_preload(PG_FUNCTION_ARGS)
+{
+	if (!DatabaseReady())
+		ereport(NOTICE,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("inbox is not preloaded, so no worker will bury spent messages or purge finished ones"),
+				 errhint("Add inbox to shared_preload_libraries and restart the server, or call inbox_reap() at intervals.")));
+	PG_RETURN_VOID();
 }

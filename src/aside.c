@@ -25,10 +25,12 @@
 #define LONGEST_REST	600
 #define MAX_ASIDE	8192
 
+/* hashed as it lies in memory, so there must be no gap in it */
 typedef struct AsideKey
 {
 	Oid			relid;
-	ItemPointerData tid;
+	uint32		block;
+	uint32		offset;
 } AsideKey;
 
 typedef struct AsideEntry
@@ -45,12 +47,13 @@ static HTAB *asides = NULL;
 static AsideKey
 make_key(Oid relid, const ItemPointerData *tid)
 {
-	AsideKey	key;
+	AsideKey	key = {relid, 0, 0};
 
-	memset(&key, 0, sizeof(key));
-	key.relid = relid;
 	if (tid != NULL)
-		key.tid = *tid;
+	{
+		key.block = ItemPointerGetBlockNumber(tid);
+		key.offset = ItemPointerGetOffsetNumber(tid);
+	}
 	return key;
 }
 

@@ -18,7 +18,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
-#include "bury.h"
+#include "burial.h"
 #include "catalog/pg_type.h"
 #include "deadmap.h"
 #include "history.h"
@@ -26,26 +26,12 @@
 #include "owner.h"
 #include "receipt.h"
 #include "utils/builtins.h"
-#include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
-
-/* one row on its way */
-typedef struct Burial
-{
-	Queue	   *q;
-	RowLeaf    *leaf;			/* the row is in leaf->old */
-	LeaseRow	row;
-	Datum		id;
-	TimestampTz died_at;
-	BuryCause	cause;
-	const char *error;			/* or NULL */
-	int64		attempt;		/* deliveries made */
-} Burial;
 
 const char *
 BuryCauseText(BuryCause cause)
@@ -110,8 +96,8 @@ BuryRequire(Queue *q)
 		BuryRefuse(q);
 }
 
-static Datum
-role_value(const Burial *b, Role role, bool *isnull)
+Datum
+BurialValue(const Burial *b, Role role, bool *isnull)
 {
 	*isnull = true;
 	if (b->leaf->attnos[role] == 0)
@@ -119,14 +105,14 @@ role_value(const Burial *b, Role role, bool *isnull)
 	return slot_getattr(b->leaf->old, b->leaf->attnos[role], isnull);
 }
 
-static char *
-id_text(const Burial *b)
+char *
+BurialId(const Burial *b)
 {
 	return ReceiptIdText(b->q, b->id);
 }
 
-static void
-put_json(StringInfo buf, const char *key, const char *value)
+void
+BurialPutJson(StringInfo buf, const char *key, const char *value)
 {
 	appendStringInfo(buf, "%s\"%s\": ", buf->len > 1 ? ", " : "", key);
 	if (value == NULL)
@@ -135,8 +121,8 @@ put_json(StringInfo buf, const char *key, const char *value)
 		escape_json(buf, value);
 }
 
-static Datum
-history_entry(const Burial *b)
+Datum
+BurialEntry(const Burial *b)
 {
 	HistoryEvent ev = {"buried", b->died_at, BuryCauseText(b->cause),
 	QueueHas(b->q, ROLE_ATTEMPT) ? b->attempt : -1, b->error};
@@ -155,11 +141,11 @@ origin(const Burial *b)
 
 	initStringInfo(&buf);
 	appendStringInfoChar(&buf, '{');
-	put_json(&buf, "token", b->q->settings.token);
-	put_json(&buf, "queue", b->q->name);
-	put_json(&buf, "id", id_text(b));
-	put_json(&buf, "cause", BuryCauseText(b->cause));
-	put_json(&buf, "error", b->error);
+	BurialPutJson(&buf, "token", b->q->settings.token);
+	BurialPutJson(&buf, "queue", b->q->name);
+	BurialPutJson(&buf, "id", BurialId(b));
+	BurialPutJson(&buf, "cause", BuryCauseText(b->cause));
+	BurialPutJson(&buf, "error", b->error);
 	appendStringInfo(&buf, ", \"attempt\": " INT64_FORMAT ", \"died_at\": ",
 					 b->attempt);
 	HistoryTime(&buf, b->died_at);
@@ -263,7 +249,7 @@ insert_copy(const Burial *b)
 	else
 		own_null[ARG_ERROR] = 'n';
 	own[ARG_ATTEMPT] = Int64GetDatum(b->attempt);
-	own[ARG_ENTRY] = history_entry(b);
+	own[ARG_ENTRY] = BurialEntry(b);
 	if (b->q->dead_kind == LABEL_QUEUE)
 		own[ARG_EXTRA] = origin(b);
 	else
@@ -283,7 +269,7 @@ insert_copy(const Burial *b)
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
 				 errmsg("dead letter of message %s of queue \"%s\" was not stored",
-						id_text(b), b->q->relname),
+						BurialId(b), b->q->relname),
 				 errdetail("A trigger or rule of \"%s\" suppressed the insert.",
 						   get_rel_name(b->q->dead_relid))));
 }
@@ -291,8 +277,8 @@ insert_copy(const Burial *b)
 /*
  * The row in a writer of the owner's, whose rights need not be the caller's.
  */
-static RowLeaf *
-owner_leaf(const Burial *b, RowWriter *w)
+RowLeaf *
+BurialLeaf(const Burial *b, RowWriter *w)
 {
 	RowLeaf    *leaf;
 
@@ -310,105 +296,12 @@ move_row(const Burial *b)
 	SPI_connect();
 	insert_copy(b);
 	SPI_finish();
-	if (!WriterDelete(&writer, owner_leaf(b, &writer)))
+	if (!WriterDelete(&writer, BurialLeaf(b, &writer)))
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
 				 errmsg("message %s of queue \"%s\" was not deleted",
-						id_text(b), b->q->relname),
+						BurialId(b), b->q->relname),
 				 errdetail("A trigger suppressed the delete, so the message was not buried.")));
-	WriterEnd(&writer);
-}
-
-/*
- * The headers of a row that goes into the dead group, in the column's type.
- * "change" is what is added to the object under the key inbox.
- */
-static Datum
-group_headers(const Burial *b, const char *change, bool *isnull)
-{
-	Oid			type = b->q->col[ROLE_HEADERS].type;
-	Oid			argtypes[3] = {type, JSONBOID, JSONBOID};
-	Datum		args[3];
-	char		nulls[3] = {' ', ' ', ' '};
-	SPIPlanPtr	plan;
-	Datum		result;
-
-	args[0] = role_value(b, ROLE_HEADERS, isnull);
-	nulls[0] = *isnull ? 'n' : ' ';
-	args[1] = history_entry(b);
-	args[2] = DirectFunctionCall1(jsonb_in, CStringGetDatum(change));
-	SPI_connect();
-	plan = QueueFindPlan(b->q, PLAN_BURY, 1);
-	if (plan == NULL)
-	{
-		StringInfoData sql;
-
-		initStringInfo(&sql);
-		appendStringInfoString(&sql, "SELECT (");
-		HistoryAppendSql(&sql, "($1::jsonb)", "$2", "|| $3");
-		appendStringInfo(&sql, ")::%s", type == JSONOID ? "json" : "jsonb");
-		plan = QueueSavePlan(b->q, PLAN_BURY, 1, sql.data, 3, argtypes, 0);
-	}
-	if (SPI_execute_plan(plan, args, nulls, true, 1) != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute_plan failed");
-	result = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
-	if (!*isnull)
-		result = SPI_datumTransfer(result, false, -1);
-	SPI_finish();
-	return result;
-}
-
-/*
- * Bury within the table.  The group a row came from is remembered for the
- * redrive.  A row that is spent again in the dead group has nowhere to go: it
- * stays, fresh, but pauses for the queue's longest backoff, so that whoever
- * serves that group does not spin on it.
- */
-static void
-change_group(const Burial *b)
-{
-	Queue	   *q = b->q;
-	RowChange	change;
-	RowWriter	writer;
-	bool		isnull;
-	Datum		group = role_value(b, ROLE_GROUP_KEY, &isnull);
-	char	   *from = isnull ? NULL : TextDatumGetCString(group);
-	bool		again = from != NULL && strcmp(from, q->settings.dead_group) == 0;
-
-	ChangeInit(&change);
-	ChangeSet(&change, ROLE_GROUP_KEY,
-			  CStringGetTextDatum(q->settings.dead_group));
-	ChangeSetNull(&change, ROLE_LOCKED_UNTIL);
-	if (QueueHas(q, ROLE_ATTEMPT))
-		ChangeSet(&change, ROLE_ATTEMPT,
-				  LeaseAttemptDatum(q, q->settings.attempt_base));
-	if (QueueHas(q, ROLE_LAST_ERROR) && b->error != NULL)
-		ChangeSet(&change, ROLE_LAST_ERROR, CStringGetTextDatum(b->error));
-	if (QueueHas(q, ROLE_DUE_AT) && again)
-		ChangeSet(&change, ROLE_DUE_AT,
-				  TimestampTzGetDatum(b->died_at + q->settings.backoff_max));
-	if (QueueHas(q, ROLE_HEADERS))
-	{
-		StringInfoData kept;
-		Datum		headers;
-
-		initStringInfo(&kept);
-		appendStringInfoChar(&kept, '{');
-		if (!again)
-			put_json(&kept, "group", from);
-		appendStringInfoChar(&kept, '}');
-		headers = group_headers(b, kept.data, &isnull);
-		if (isnull)
-			ChangeSetNull(&change, ROLE_HEADERS);
-		else
-			ChangeSet(&change, ROLE_HEADERS, headers);
-	}
-	if (WriterUpdate(&writer, owner_leaf(b, &writer), &change) == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
-				 errmsg("message %s of queue \"%s\" was not updated",
-						id_text(b), q->relname),
-				 errdetail("A trigger suppressed the update, so the message was not buried.")));
 	WriterEnd(&writer);
 }
 
@@ -438,10 +331,10 @@ BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
 	slot_getallattrs(leaf->old);
 	LeaseReadRow(q, leaf->attnos, leaf->old, &b.row);
 	b.attempt = Max(LeaseReported(q, &b.row) - 1, 0);
-	b.id = role_value(&b, ROLE_ID, &isnull);
+	b.id = ReceiptId(q, leaf->attnos, leaf->old);
 	if (error == NULL)
 	{
-		Datum		own = role_value(&b, ROLE_LAST_ERROR, &isnull);
+		Datum		own = BurialValue(&b, ROLE_LAST_ERROR, &isnull);
 
 		if (!isnull)
 			b.error = TextDatumGetCString(own);
@@ -449,7 +342,7 @@ BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
 
 	OwnerEnter(&scope, q->owner, restricted);
 	if (q->settings.dead_group != NULL)
-		change_group(&b);
+		BurialChangeGroup(&b);
 	else
 		move_row(&b);
 	OwnerLeave(&scope);

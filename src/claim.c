@@ -73,26 +73,49 @@ lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 /*
  * lease_in_subxact
  *		The same, letting go of the lock if nothing was written.
+ *
+ * The slots outlive the subtransaction, so none of them may enter or leave it
+ * with a pin on a buffer.  Nor may an error leave: whoever catches it must find the
+ * transaction as deep as it was.
  */
 static TupleTableSlot *
 lease_in_subxact(Claim *c, RowLeaf *leaf, ItemPointer tid)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	TupleTableSlot *slot;
+	TupleTableSlot *volatile slot = NULL;
 
+	ExecClearTuple(leaf->old);
 	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	slot = lease_version(c, leaf, tid);
-	if (slot != NULL)
-		ReleaseCurrentSubTransaction();
-	else
+	PG_TRY();
 	{
-		ExecClearTuple(leaf->old);
-		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(cxt);
+		slot = lease_version(c, leaf, tid);
+		if (slot != leaf->old)
+			ExecClearTuple(leaf->old);
+		if (slot != NULL)
+		{
+			ExecMaterializeSlot(slot);
+			ReleaseCurrentSubTransaction();
+		}
+		else
+			RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(cxt);
+		CurrentResourceOwner = owner;
 	}
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(cxt);
+		CurrentResourceOwner = owner;
+		ReThrowError(error);
+	}
+	PG_END_TRY();
 	return slot;
 }
 
@@ -107,8 +130,9 @@ take_row(Claim *c, Oid relid, ItemPointer tid)
 		slot = lease_version(c, leaf, tid);
 	else
 		slot = lease_in_subxact(c, leaf, tid);
+	/* the write may have moved it to another partition */
 	if (slot != NULL)
-		DeliverRow(c->sink, leaf, slot);
+		DeliverRow(c->sink, WriterLeaf(&c->writer, slot->tts_tableOid), slot);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(c->row_cxt);
 	return slot != NULL;
@@ -199,6 +223,7 @@ claim_call(FunctionCallInfo fcinfo, Queue *q, int first, DeliveryShape shape)
 
 	ArgRefuseLater(!PG_ARGISNULL(first + 3), "wait");
 	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	DeliverCheckRights(q, shape);
 	DeliverBegin(&sink, fcinfo, q, shape);
 	claim_rows(q, max_rows, lease, group, &sink);
 	QueueClose(q);
@@ -290,6 +315,7 @@ inbox_stamp(PG_FUNCTION_ARGS)
 	ArgGetArray(fcinfo, 1, TEXTOID, &ids);
 	lease = LeaseSeconds(q, fcinfo, 2);
 	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	DeliverCheckRights(q, SHAPE_DELIVERY);
 	keys = palloc(ids.n * sizeof(Datum));
 	for (int i = 0; i < ids.n; i++)
 	{

@@ -19,10 +19,16 @@
  * than one row at a time is written in a subtransaction, which is rolled back
  * and tried again in smaller pieces; a single row breaks no order.
  *
- * At REPEATABLE READ and SERIALIZABLE the server refuses with a serialization
- * failure to skip a row that its snapshot cannot see.  That a key has been
- * taken this very moment is no reason for a send to fail, so there even a
- * single row is written in a subtransaction, and tried again.
+ * At REPEATABLE READ the server refuses with a serialization failure to skip
+ * a row that its snapshot cannot see.  That a key has been taken this very
+ * moment is no reason for a send to fail, so there even a single row is
+ * written in a subtransaction, and tried again.
+ *
+ * At SERIALIZABLE the server notes a skipped row as read, and senders of the
+ * same keys abort each other.  There the order is the reverse: look first,
+ * then insert what was not found with a plain INSERT, in a subtransaction; a
+ * unique violation says that a key has been taken in between.  Such a send
+ * waits for an open send too, but not for a settlement under way.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,9 +40,8 @@
 #include "send.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/resowner.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 /* how often one key may be found neither free nor taken */
@@ -48,131 +53,9 @@ typedef struct DedupKey
 	int			pos;			/* in the caller's order */
 } DedupKey;
 
-/* off while the lookups are planned; see find_rows */
-static const char *const planner_off[] = {
-	"enable_seqscan", "enable_bitmapscan", "enable_indexonlyscan"
-};
-
-/*
- * Both lookups give position and id.  LATERAL and LIMIT leave the planner no
- * other join than one lookup for each key.
- */
-static char *
-find_sql(Queue *q, bool arrays)
-{
-	const char *key = q->colname[ROLE_DEDUP_KEY];
-	const char *id = q->colname[ROLE_ID];
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	if (arrays)
-		appendStringInfo(&buf, "SELECT u.n, t.id"
-						 " FROM ROWS FROM (pg_catalog.unnest($1)) WITH ORDINALITY AS u(k, n),"
-						 " LATERAL (SELECT t.%s FROM %s AS t"
-						 " WHERE t.%s OPERATOR(pg_catalog.=) u.k",
-						 id, q->name, key);
-	else
-		appendStringInfo(&buf, "SELECT 1::pg_catalog.int8, t.%s FROM %s AS t"
-						 " WHERE t.%s OPERATOR(pg_catalog.=) $1",
-						 id, q->name, key);
-	appendStringInfo(&buf, " AND t.%s IS NOT NULL", key);
-	if (QueueHas(q, ROLE_PROCESSED_AT))
-		appendStringInfo(&buf, " AND t.%s IS NULL",
-						 q->colname[ROLE_PROCESSED_AT]);
-	appendStringInfo(&buf, " LIMIT 1%s", arrays ? ") AS t(id)" : "");
-	return buf.data;
-}
-
-/*
- * latest_snapshot
- *		The newest state.  At SERIALIZABLE an ordinary snapshot would leave
- *		predicate locks on index pages behind, by which unrelated sends abort
- *		each other; one of the "self" kind does not.  Under row security the
- *		policies' own queries share the snapshot and need an ordinary one.
- */
-static Snapshot
-latest_snapshot(Queue *q, Snapshot self)
-{
-	Snapshot	snapshot = GetLatestSnapshot();
-
-	if (!IsolationIsSerializable() ||
-		check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
-		return snapshot;
-	*self = *snapshot;
-	self->snapshot_type = SNAPSHOT_SELF;
-	return self;
-}
-
-/*
- * find_rows
- *		Fill in the ids of the rows that have these keys.  The plan outlives
- *		the table's size of today and must be an index scan then too.  Bitmap
- *		and index-only scans would not be safe with the "self" snapshot.
- */
-static void
-find_rows(SendRows *rows, int from, int count, text **ids)
-{
-	Queue	   *q = rows->q;
-	bool		arrays = count > 1;
-	uint32		shape = SEND_FIND | (arrays ? SEND_ARRAYS : 0);
-	SPIPlanPtr	plan = QueueFindPlan(q, PLAN_SEND, shape);
-	Oid			type = arrays ? rows->target->field[ROLE_DEDUP_KEY].arraytype :
-		q->col[ROLE_DEDUP_KEY].type;
-	Datum		keys = arrays ? SendInsertArray(rows, ROLE_DEDUP_KEY, from, count) :
-		rows->col[ROLE_DEDUP_KEY].values[from];
-	int			guc_level = NewGUCNestLevel();
-	SnapshotData self;
-	int			rc;
-
-	for (int i = 0; i < lengthof(planner_off); i++)
-		(void) set_config_option(planner_off[i], "off", PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	if (plan == NULL)
-		plan = QueueSavePlan(q, PLAN_SEND, shape, find_sql(q, arrays), 1,
-							 &type, CURSOR_OPT_GENERIC_PLAN);
-	rc = SPI_execute_snapshot(plan, &keys, NULL, latest_snapshot(q, &self),
-							  InvalidSnapshot, true, false, 0);
-	if (rc != SPI_OK_SELECT)
-		elog(ERROR, "SPI_execute_snapshot returned %s",
-			 SPI_result_code_string(rc));
-	AtEOXact_GUC(true, guc_level);
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		MemoryContext old = MemoryContextSwitchTo(rows->cxt);
-		bool		isnull;
-		int64		pos = DatumGetInt64(SPI_getbinval(tuple, SPI_tuptable->tupdesc,
-													  1, &isnull));
-		Datum		id = SPI_getbinval(tuple, SPI_tuptable->tupdesc, 2, &isnull);
-
-		if (!isnull)
-			ids[from + pos - 1] = SendValueIdText(rows->target, id);
-		MemoryContextSwitchTo(old);
-	}
-	SPI_freetuptable(SPI_tuptable);
-}
-
-/*
- * write_rows
- *		Steps 1 and 2 for some of the rows; true when each has an id.
- */
 static bool
-write_rows(SendRows *rows, int from, int count, text **ids)
+all_have_ids(text **ids, int from, int count)
 {
-	uint64		added;
-
-	for (int i = from; i < from + count; i++)
-		ids[i] = NULL;
-	SPI_connect();
-	added = SendInsertRun(rows, from, count, true, GetLatestSnapshot());
-	if (added < count || rows->id_returned)
-		find_rows(rows, from, count, ids);
-	SPI_finish();
-	if (added == count && !rows->id_returned)
-	{
-		for (int i = from; i < from + count; i++)
-			ids[i] = SendValueIdText(rows->target, rows->col[ROLE_ID].values[i]);
-	}
 	for (int i = from; i < from + count; i++)
 	{
 		if (ids[i] == NULL)
@@ -182,16 +65,89 @@ write_rows(SendRows *rows, int from, int count, text **ids)
 }
 
 /*
- * key_taken_unseen
- *		Is this the serialization failure of ON CONFLICT?  Others, a real
- *		read/write conflict or one that a trigger raised, are the caller's.
+ * insert_unfound
+ *		What is done at SERIALIZABLE.
+ */
+static void
+insert_unfound(SendRows *rows, int from, int count, text **ids)
+{
+	MemoryContext old = MemoryContextSwitchTo(rows->cxt);
+	int		   *index = palloc(sizeof(int) * count);
+	SendRows   *unfound;
+	int			n = 0;
+
+	DedupFind(rows, from, count, ids);
+	for (int i = from; i < from + count; i++)
+	{
+		if (ids[i] == NULL)
+			index[n++] = i;
+	}
+	unfound = SendInsertPick(rows, index, n);
+	MemoryContextSwitchTo(old);
+	if (n == 0)
+		return;
+	SendInsertRun(unfound, 0, n, false, GetLatestSnapshot());
+	if (rows->id_returned)
+		DedupFind(rows, from, count, ids);
+	for (int i = 0; i < n && !rows->id_returned; i++)
+		ids[index[i]] = SendInsertIdText(rows, index[i]);
+}
+
+/*
+ * insert_or_find
+ *		What is done at the other levels.
+ */
+static void
+insert_or_find(SendRows *rows, int from, int count, text **ids)
+{
+	uint64		added = SendInsertRun(rows, from, count, true,
+									  GetLatestSnapshot());
+
+	if (added < count || rows->id_returned)
+	{
+		DedupFind(rows, from, count, ids);
+		return;
+	}
+	for (int i = from; i < from + count; i++)
+		ids[i] = SendInsertIdText(rows, i);
+}
+
+/*
+ * write_rows
+ *		Write some of the rows; true when each has an id.
  */
 static bool
-key_taken_unseen(const ErrorData *error)
+write_rows(SendRows *rows, int from, int count, text **ids)
 {
-	return error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE &&
-		error->funcname != NULL &&
-		strcmp(error->funcname, "ExecCheckTupleVisible") == 0;
+	for (int i = from; i < from + count; i++)
+		ids[i] = NULL;
+	SPI_connect();
+	if (IsolationIsSerializable())
+		insert_unfound(rows, from, count, ids);
+	else
+		insert_or_find(rows, from, count, ids);
+	SPI_finish();
+	return all_have_ids(ids, from, count);
+}
+
+/*
+ * key_just_taken
+ *		Does the error say only that another send was faster?  Other failures,
+ *		a real read/write conflict or what a trigger raised, are the caller's.
+ */
+static bool
+key_just_taken(SendRows *rows, const ErrorData *error)
+{
+	char	   *index;
+
+	if (error->sqlerrcode == ERRCODE_T_R_SERIALIZATION_FAILURE)
+		return error->funcname != NULL &&
+			strcmp(error->funcname, "ExecCheckTupleVisible") == 0;
+	if (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION ||
+		error->constraint_name == NULL)
+		return false;
+	index = get_rel_name(rows->target->dedup_index);
+	return index != NULL && strcmp(error->constraint_name, index) == 0;
 }
 
 /*
@@ -230,7 +186,7 @@ try_rows(SendRows *rows, int from, int count, text **ids, bool last)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
-		if (last || !key_taken_unseen(error))
+		if (last || !key_just_taken(rows, error))
 			ReThrowError(error);
 		FreeErrorData(error);
 	}
@@ -251,11 +207,11 @@ key_out_of_reach(SendRows *rows, int i)
 }
 
 /*
- * send_sorted
+ * insert_all
  *		Rows whose keys are all different and in order.
  */
 static void
-send_sorted(SendRows *rows, text **ids)
+insert_all(SendRows *rows, text **ids)
 {
 	int			size = SendInsertByArray(rows) ? rows->n : 1;
 	int			done = 0;
@@ -359,7 +315,7 @@ DedupSend(SendRows *rows, text **ids)
 		if (i == 0 || !same_key(&keys[i - 1], &keys[i]))
 			index[unique++] = keys[i].pos;
 	}
-	send_sorted(SendInsertPick(rows, index, unique), picked);
+	insert_all(SendInsertPick(rows, index, unique), picked);
 	for (int i = 0, u = -1; i < n; i++)
 	{
 		if (i == 0 || !same_key(&keys[i - 1], &keys[i]))

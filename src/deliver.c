@@ -15,8 +15,10 @@
 #include "executor/executor.h"
 #include "funcapi.h"
 #include "lease.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "receipt.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -24,6 +26,46 @@
 
 #define DELIVERY_COLUMNS	12	/* of type inbox_delivery */
 #define IDS_COLUMNS			4	/* of what inbox_claim_ids returns */
+
+/* what the ids show, receipt and all, and what a delivery shows besides */
+static const Role ids_roles[] = {
+	ROLE_ID, ROLE_LOCKED_UNTIL, ROLE_CLAIMED_AT, ROLE_ATTEMPT
+};
+static const Role delivery_roles[] = {
+	ROLE_PAYLOAD, ROLE_HEADERS, ROLE_PRIORITY, ROLE_DUE_AT, ROLE_ENQUEUED_AT,
+	ROLE_GROUP_KEY, ROLE_PARTITION_KEY
+};
+
+static void
+check_column(Queue *q, AttrNumber attno)
+{
+	if (attno != 0 &&
+		pg_attribute_aclcheck(q->relid, attno, GetUserId(),
+							  ACL_SELECT) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, q->relname);
+}
+
+/*
+ * DeliverCheckRights
+ *		Raise an error unless the current user may read all that a delivery of
+ *		this shape shows.  What is delivered is taken from the row itself; no
+ *		statement that names the columns would check them.
+ */
+void
+DeliverCheckRights(Queue *q, DeliveryShape shape)
+{
+	if (pg_class_aclcheck(q->relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+		return;
+	if ((shape == SHAPE_ROW ||
+		 (shape == SHAPE_DELIVERY && !QueueHas(q, ROLE_PAYLOAD))) &&
+		pg_attribute_aclcheck_all(q->relid, GetUserId(), ACL_SELECT,
+								  ACLMASK_ALL) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, q->relname);
+	for (int i = 0; i < lengthof(ids_roles); i++)
+		check_column(q, q->col[ids_roles[i]].attno);
+	for (int i = 0; shape == SHAPE_DELIVERY && i < lengthof(delivery_roles); i++)
+		check_column(q, q->col[delivery_roles[i]].attno);
+}
 
 /*
  * DeliverBegin
@@ -37,6 +79,7 @@ DeliverBegin(DeliverySink *sink, FunctionCallInfo fcinfo, Queue *q,
 	InitMaterializedSRF(fcinfo, 0);
 	sink->q = q;
 	sink->shape = shape;
+	sink->cxt = CurrentMemoryContext;
 	sink->rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Assert(shape != SHAPE_DELIVERY ||
 		   sink->rsinfo->setDesc->natts == DELIVERY_COLUMNS);
@@ -49,12 +92,16 @@ DeliverBegin(DeliverySink *sink, FunctionCallInfo fcinfo, Queue *q,
  *		What SQL's to_jsonb makes of a value.
  */
 static Datum
-value_to_jsonb(FmgrInfo *flinfo, Oid type, Datum value)
+value_to_jsonb(DeliverySink *sink, Role role, Oid type, Datum value)
 {
+	FmgrInfo   *flinfo = &sink->to_jsonb[role];
+
 	if (type == JSONBOID)
 		return value;
 	if (flinfo->fn_oid == InvalidOid)
 	{
+		/* it outlives the row */
+		MemoryContext old = MemoryContextSwitchTo(sink->cxt);
 		Expr	   *arg = (Expr *) makeNullConst(type, -1, InvalidOid);
 
 		fmgr_info(F_TO_JSONB, flinfo);
@@ -64,6 +111,7 @@ value_to_jsonb(FmgrInfo *flinfo, Oid type, Datum value)
 												 InvalidOid,
 												 COERCE_EXPLICIT_CALL),
 						   flinfo);
+		MemoryContextSwitchTo(old);
 	}
 	return FunctionCall1(flinfo, value);
 }
@@ -84,10 +132,13 @@ put_json(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot, Role role,
 {
 	put_role(sink, leaf, slot, role, value, isnull);
 	if (!*isnull)
-		*value = value_to_jsonb(&sink->to_jsonb[role],
-								sink->q->col[role].type, *value);
+		*value = value_to_jsonb(sink, role, sink->q->col[role].type, *value);
 }
 
+/*
+ * A number as the delivery's int; out of that range, the nearest.  It is the
+ * row's place that counts, and the row must not stop those behind it.
+ */
 static void
 put_int(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot, Role role,
 		Datum *value, bool *isnull)
@@ -98,7 +149,8 @@ put_int(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot, Role role,
 	if (sink->q->col[role].type == INT2OID)
 		*value = Int32GetDatum(DatumGetInt16(*value));
 	else if (sink->q->col[role].type == INT8OID)
-		*value = DirectFunctionCall1(int84, *value);
+		*value = Int32GetDatum((int32) Max(Min(DatumGetInt64(*value),
+											   PG_INT32_MAX), PG_INT32_MIN));
 }
 
 /*
@@ -117,8 +169,13 @@ own_row(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
 	slot_getallattrs(slot);
 	if (RelationGetRelid(leaf->rel) != q->relid && sink->map_leaf != leaf)
 	{
+		MemoryContext old = MemoryContextSwitchTo(sink->cxt);
+
+		if (sink->map != NULL)
+			free_conversion_map(sink->map);
 		sink->map = convert_tuples_by_name(RelationGetDescr(leaf->rel), desc);
 		sink->map_leaf = leaf;
+		MemoryContextSwitchTo(old);
 	}
 	for (int i = 0; i < desc->natts; i++)
 	{
@@ -161,7 +218,7 @@ row_payload(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
 		nulls[leaf->attnos[ROLE_ATTEMPT] - 1] = false;
 	}
 	tuple = heap_form_tuple(desc, values, nulls);
-	return value_to_jsonb(&sink->to_jsonb[ROLE_PAYLOAD], rel->rd_rel->reltype,
+	return value_to_jsonb(sink, ROLE_PAYLOAD, rel->rd_rel->reltype,
 						  heap_copy_tuple_as_datum(tuple, desc));
 }
 
@@ -202,8 +259,7 @@ DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot)
 	TupleDesc	desc = sink->rsinfo->setDesc;
 	Datum	   *values = palloc0(desc->natts * sizeof(Datum));
 	bool	   *nulls = palloc0(desc->natts * sizeof(bool));
-	bool		isnull;
-	Datum		id = slot_getattr(slot, leaf->attnos[ROLE_ID], &isnull);
+	Datum		id = ReceiptId(q, leaf->attnos, slot);
 	LeaseRow	row;
 
 	LeaseReadRow(q, leaf->attnos, slot, &row);

@@ -24,12 +24,14 @@ typedef struct DeliverySink
 {
 	Queue	   *q;
 	DeliveryShape shape;
+	MemoryContext cxt;			/* of the whole call */
 	ReturnSetInfo *rsinfo;
 	FmgrInfo	to_jsonb[NUM_QUEUE_ROLES];	/* set up at first use */
 	RowLeaf    *map_leaf;		/* the leaf that "map" converts from */
 	TupleConversionMap *map;
 } DeliverySink;
 
+extern void DeliverCheckRights(Queue *q, DeliveryShape shape);
 extern void DeliverBegin(DeliverySink *sink, FunctionCallInfo fcinfo,
 						 Queue *q, DeliveryShape shape);
 extern void DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot);

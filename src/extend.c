@@ -38,6 +38,8 @@ extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 		TupleTableSlot *slot = WriterUpdate(&j->writer, leaf, &change);
 
 		JudgeRequireWritten(j, slot != NULL);
+		/* the write may have moved it to another partition */
+		leaf = WriterLeaf(&j->writer, slot->tts_tableOid);
 		LeaseReadRow(j->q, leaf->attnos, slot, &e->rows[item]);
 	}
 	return VERDICT_OK;

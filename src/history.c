@@ -35,11 +35,11 @@
 void
 HistoryTime(StringInfo buf, TimestampTz at)
 {
-	char		text[MAXDATELEN + 1];
+	char		encoded[MAXDATELEN + 1];
 	int			utc = 0;
 
-	JsonEncodeDateTime(text, TimestampTzGetDatum(at), TIMESTAMPTZOID, &utc);
-	escape_json(buf, text);
+	JsonEncodeDateTime(encoded, TimestampTzGetDatum(at), TIMESTAMPTZOID, &utc);
+	escape_json(buf, encoded);
 }
 
 /*

@@ -242,15 +242,19 @@ IndexFindDedup(Relation rel, const RoleColumn *col)
 
 /*
  * IndexCheckDedup
- *		Raise an error unless an index keeps a dedup key from being there
- *		twice in unfinished rows.
+ *		The index that keeps a dedup key from being there twice in unfinished
+ *		rows; an error when there is none.
  */
-void
+Oid
 IndexCheckDedup(Relation rel, const RoleColumn *col)
 {
-	if (col[ROLE_DEDUP_KEY].attno == 0 ||
-		OidIsValid(find_index(rel, col, is_dedup_index)))
-		return;
+	Oid			index;
+
+	if (col[ROLE_DEDUP_KEY].attno == 0)
+		return InvalidOid;
+	index = find_index(rel, col, is_dedup_index);
+	if (OidIsValid(index))
+		return index;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 			 errmsg("no unique index on dedup key column %s of \"%s\"",

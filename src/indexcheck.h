@@ -11,7 +11,7 @@
 #include "queue.h"
 
 extern void IndexCheckId(Relation rel, const RoleColumn *col);
-extern void IndexCheckDedup(Relation rel, const RoleColumn *col);
+extern Oid	IndexCheckDedup(Relation rel, const RoleColumn *col);
 extern Oid	IndexFindClaim(Relation rel, const RoleColumn *col);
 extern Oid	IndexFindDedup(Relation rel, const RoleColumn *col);
 extern char *IndexClaimSql(Oid relid, const RoleColumn *col);

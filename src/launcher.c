@@ -39,7 +39,6 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
-#include "tcop/tcopprot.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -99,7 +98,7 @@ LauncherMain(Datum main_arg)
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGINT, SIG_IGN);
-	pqsignal(SIGTERM, die);
+	pqsignal(SIGTERM, SessionStop);
 	BackgroundWorkerUnblockSignals();
 
 	on_shmem_exit(detach, (Datum) 0);
@@ -107,6 +106,7 @@ LauncherMain(Datum main_arg)
 
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
 	SessionHarden();
+	SessionIdle();
 
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	unseen = connectable_databases();
@@ -129,7 +129,7 @@ LauncherMain(Datum main_arg)
 						 (wait >= 0 ? WL_TIMEOUT : 0),
 						 wait, NamedWaitEvent(&wait_event, "InboxLauncherMain"));
 		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		SessionCheckStop();
 
 		SessionReload();
 	}
@@ -154,7 +154,7 @@ supervise(void)
 		Oid			database;
 		long		wait = -1;
 
-		CHECK_FOR_INTERRUPTS();
+		SessionCheckStop();
 		report_full();
 
 		if (OidIsValid(starting) && !start_is_over(&wait))
@@ -287,6 +287,7 @@ connectable_databases(void)
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
+	SessionBusy();
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
 
@@ -309,6 +310,7 @@ connectable_databases(void)
 	table_close(rel, AccessShareLock);
 
 	CommitTransactionCommand();
+	SessionIdle();
 	MemoryContextSwitchTo(cxt);
 	return databases;
 }

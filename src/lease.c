@@ -112,7 +112,8 @@ LeaseReadRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
 		Datum		datum = slot_getattr(slot, attnos[ROLE_ATTEMPT], &isnull);
 
 		if (!isnull)
-			row->attempt = attempt_value(q->col[ROLE_ATTEMPT].type, datum);
+			row->attempt = Max(attempt_value(q->col[ROLE_ATTEMPT].type, datum),
+							   q->settings.attempt_base);
 	}
 }
 

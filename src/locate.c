@@ -11,8 +11,9 @@
  *	  find by the id the version that it sees.  If it sees none, no version
  *	  had committed when we began, and nobody can hold a receipt for one that
  *	  commits later: the row is gone.
- * 2. Lock that version, following the chain of updates to the newest one and
- *	  waiting for its writer.
+ * 2. Lock that version, waiting for whoever is changing it.
+ * 3. If it has been replaced, begin again: the newest version may be in
+ *	  another partition, or have another id.
  *
  * A plain table is searched through the unique index on its id, with
  * SnapshotAny, and each version is tested against the snapshot by hand.  That
@@ -100,6 +101,18 @@ LocateEnd(Locator *loc)
 	index_endscan(loc->scan);
 	ExecDropSingleTupleTableSlot(loc->slot);
 	index_close(loc->index, NoLock);
+}
+
+/*
+ * A snapshot that sees what we have waited for.
+ */
+static void
+fresh_look(Locator *loc)
+{
+	if (loc->scan == NULL)
+		return;
+	UnregisterSnapshot(loc->snapshot);
+	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
 }
 
 static RegProcedure
@@ -195,41 +208,36 @@ LocateVisible(Locator *loc, Datum id, ItemPointer tid)
 }
 
 /*
- * LocateRow
- *		Find, wait as the policy says, lock.  *leaf is set when the result is
- *		LOCATE_OK.
+ * lock_found
+ *		Lock the version that was found.  LOCATE_CHANGED: it is not the newest
+ *		one any more.
  */
-LocateResult
-LocateRow(Locator *loc, Datum id, LockTupleMode mode, LockWaitPolicy policy,
-		  RowLeaf **leaf)
+static LocateResult
+lock_found(Queue *q, Datum id, RowLeaf *leaf, ItemPointer tid,
+		   LockTupleMode mode, LockWaitPolicy policy, bool first_look)
 {
-	Queue	   *q = loc->w->q;
-	Oid			relid = q->relid;
-	ItemPointerData tid;
-	TM_Result	result;
-	bool		isnull;
+	TM_Result	result = LockVersion(leaf, tid, GetActiveSnapshot(), mode,
+									 policy, 0);
 
-	CHECK_FOR_INTERRUPTS();
-	if (loc->scan != NULL ? !find_by_index(loc, id, &tid) :
-		!find_by_sql(loc, id, &relid, &tid))
-		return LOCATE_GONE;
-	*leaf = WriterLeaf(loc->w, relid);
-	result = LockVersion(*leaf, &tid, GetActiveSnapshot(), mode, policy,
-						 TUPLE_LOCK_FLAG_FIND_LAST_VERSION);
 	switch (result)
 	{
 		case TM_Ok:
-			/* the id itself may have been changed under us */
-			if (ReceiptCompareIds(q, id,
-								  slot_getattr((*leaf)->old,
-											   (*leaf)->attnos[ROLE_ID],
-											   &isnull)) != 0)
-				return LOCATE_GONE;
-			return LOCATE_OK;
+			/* the column's collation may call different texts equal */
+			return ReceiptCompareIds(q, id, ReceiptId(q, leaf->attnos, leaf->old)) == 0 ?
+				LOCATE_OK : LOCATE_GONE;
 		case TM_WouldBlock:
 			return LOCATE_LOCKED;
+		case TM_Updated:
 		case TM_Deleted:
-			return LOCATE_GONE;
+			return LOCATE_CHANGED;
+		case TM_Invisible:
+
+			/*
+			 * A trigger that a write of this call fired has changed it since
+			 * we took the snapshot; or the statement at hand has inserted it,
+			 * so nobody can have leased it.
+			 */
+			return first_look ? LOCATE_CHANGED : LOCATE_GONE;
 		case TM_SelfModified:
 			ereport(ERROR,
 					(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
@@ -241,4 +249,32 @@ LocateRow(Locator *loc, Datum id, LockTupleMode mode, LockWaitPolicy policy,
 			elog(ERROR, "unexpected result %d of locking a row", result);
 	}
 	return LOCATE_GONE;			/* keep compiler quiet */
+}
+
+/*
+ * LocateRow
+ *		Find, wait as the policy says, lock.  *leaf is set when the result is
+ *		LOCATE_OK.
+ */
+LocateResult
+LocateRow(Locator *loc, Datum id, LockTupleMode mode, LockWaitPolicy policy,
+		  RowLeaf **leaf)
+{
+	for (bool first_look = true;; first_look = false)
+	{
+		Oid			relid = loc->w->q->relid;
+		ItemPointerData tid;
+		LocateResult result;
+
+		CHECK_FOR_INTERRUPTS();
+		if (loc->scan != NULL ? !find_by_index(loc, id, &tid) :
+			!find_by_sql(loc, id, &relid, &tid))
+			return LOCATE_GONE;
+		*leaf = WriterLeaf(loc->w, relid);
+		result = lock_found(loc->w->q, id, *leaf, &tid, mode, policy,
+							first_look);
+		if (result != LOCATE_CHANGED)
+			return result;
+		fresh_look(loc);
+	}
 }

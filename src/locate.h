@@ -18,7 +18,8 @@ typedef enum LocateResult
 {
 	LOCATE_OK,					/* locked; the version is in leaf->old */
 	LOCATE_GONE,				/* no such row */
-	LOCATE_LOCKED				/* somebody holds it (LockWaitSkip only) */
+	LOCATE_LOCKED,				/* somebody holds it (LockWaitSkip only) */
+	LOCATE_CHANGED				/* locate.c's own: look again */
 } LocateResult;
 
 typedef struct Locator

@@ -113,6 +113,8 @@ purge_fetched(RowWriter *w, SPITupleTable *rows, uint64 n, Snapshot snapshot,
 static int64
 purge(Queue *q)
 {
+	Oid			tidtypes[2] = {OIDOID, TIDARRAYOID};
+	Oid			nowtype[1] = {TIMESTAMPTZOID};
 	TimestampTz now = LeaseNow();
 	Datum		arg = TimestampTzGetDatum(now);
 	MemoryContext cxt;
@@ -125,8 +127,8 @@ purge(Queue *q)
 	SPI_connect();
 	WriterBegin(&w, q);
 	deletion = prepare(psprintf("DELETE FROM %s WHERE tableoid OPERATOR(pg_catalog.=) $1"
-							  " AND ctid OPERATOR(pg_catalog.=) ANY ($2)", q->name),
-					 2, (Oid[]) {OIDOID, TIDARRAYOID});
+								" AND ctid OPERATOR(pg_catalog.=) ANY ($2)", q->name),
+					   2, tidtypes);
 	/* the latest snapshot: a transaction may have an old one */
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
@@ -135,7 +137,7 @@ purge(Queue *q)
 											  " OR %s OPERATOR(pg_catalog.<=) $1", q->name,
 											  q->colname[ROLE_LOCKED_UNTIL],
 											  q->colname[ROLE_LOCKED_UNTIL]),
-									 1, (Oid[]) {TIMESTAMPTZOID}),
+									 1, nowtype),
 							 &arg, NULL, true);
 	PopActiveSnapshot();
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox purge",

@@ -178,6 +178,39 @@ broken_column(Queue *q, Form_pg_attribute att, Role role)
 }
 
 static void
+require_role(Queue *q, Role role)
+{
+	if (!QueueHas(q, role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
+				 errmsg("queue \"%s\" has no column with role \"%s\"",
+						q->relname, RoleName(role)),
+				 errhint("Call inbox_forget, then inbox_adopt.")));
+}
+
+/*
+ * Columns may have been dropped, or let go of NOT NULL, since the table was
+ * made a queue.
+ */
+static void
+check_roles(Queue *q)
+{
+	require_role(q, ROLE_ID);
+	require_role(q, ROLE_LOCKED_UNTIL);
+	if (q->settings.max_attempts > 0)
+		require_role(q, ROLE_ATTEMPT);
+	if (q->settings.dead_group != NULL)
+		require_role(q, ROLE_GROUP_KEY);
+	if (!q->col[ROLE_ID].notnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
+				 errmsg("id column %s of queue \"%s\" allows nulls",
+						q->colname[ROLE_ID], q->relname),
+				 errhint("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;",
+						 q->name, q->colname[ROLE_ID])));
+}
+
+static void
 read_roles(Queue *q, Relation rel)
 {
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -197,15 +230,7 @@ read_roles(Queue *q, Relation rel)
 		q->col[role].notnull = att->attnotnull;
 		q->colname[role] = pstrdup(quote_identifier(NameStr(att->attname)));
 	}
-	for (Role role = ROLE_ID; role <= ROLE_LOCKED_UNTIL; role++)
-	{
-		if (q->col[role].attno == 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
-					 errmsg("queue \"%s\" has no column with role \"%s\"",
-							q->relname, RoleName(role)),
-					 errhint("Call inbox_forget, then inbox_adopt.")));
-	}
+	check_roles(q);
 }
 
 /*
@@ -257,6 +282,28 @@ usable(Queue *q)
 }
 
 /*
+ * Tables that were dropped are not asked for again; their entries go when
+ * another is made.
+ */
+static void
+sweep(void)
+{
+	HASH_SEQ_STATUS seq;
+	CacheEntry *entry;
+
+	hash_seq_init(&seq, cache);
+	while ((entry = (CacheEntry *) hash_seq_search(&seq)) != NULL)
+	{
+		Queue	   *q = entry->queue;
+
+		if (q->valid || q->pins > 0)
+			continue;
+		hash_search(cache, &entry->relid, HASH_REMOVE, NULL);
+		free_queue(q);
+	}
+}
+
+/*
  * lookup
  *		The pinned entry of a table the caller has locked, or NULL.
  */
@@ -294,6 +341,7 @@ lookup(Oid relid)
 		else
 			all_pins -= q->pins;
 	}
+	sweep();
 	rel = relation_open(relid, NoLock);
 	q = build_queue(rel);
 	relation_close(rel, NoLock);

@@ -176,31 +176,43 @@ sweep(ReapPass *pass, Place *place)
 }
 
 /*
- * May the pass bury?  With nowhere to bury, that is reported for the queue as
- * a whole.  A destination that somebody has locked is left for another pass.
+ * May the pass bury?  A destination that somebody has locked is left for
+ * another pass of the worker's.
  */
 static bool
-can_bury(ReapPass *pass)
+can_bury(const ReapPass *pass)
+{
+	Queue	   *q = pass->q;
+
+	if (q->settings.max_attempts == 0 || !BuryConfigured(q))
+		return false;
+	return q->settings.dead_group != NULL || pass->by_hand ||
+		ConditionalLockRelationOid(q->dead_relid, RowExclusiveLock);
+}
+
+/*
+ * With nowhere to bury, that is reported for the queue as a whole.
+ */
+static void
+report_unburied(ReapPass *pass)
 {
 	Queue	   *q = pass->q;
 	int			rest;
 
-	if (q->settings.max_attempts == 0)
-		return true;
-	if (BuryConfigured(q))
-		return q->settings.dead_group != NULL || pass->by_hand ||
-			ConditionalLockRelationOid(q->dead_relid, RowExclusiveLock);
-	if (!pass->by_hand && AsideResting(q->relid, NULL, InvalidTransactionId, pass->now))
-		return false;
+	if (BuryConfigured(q) ||
+		(!pass->by_hand &&
+		 AsideResting(q->relid, NULL, InvalidTransactionId, pass->now)))
+		return;
 	rest = AsideAdd(q->relid, NULL, InvalidTransactionId, pass->now);
+	pass->counts->set_aside += pass->unburied;
 	ereport(pass->by_hand ? WARNING : LOG,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("spent messages of queue \"%s\" cannot be buried", q->relname),
-			 errdetail("Its dead-letter table does not exist; the worker looks again after %d s.",
+			 pass->by_hand ? errdetail("Its dead-letter table does not exist.") :
+			 errdetail("Its dead-letter table does not exist; the next report is after %d s.",
 					   rest),
 			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
 					 quote_literal_cstr(q->name))));
-	return false;
 }
 
 static bool
@@ -225,6 +237,8 @@ run_pass(Queue *q, ReapCounts *counts, bool by_hand)
 	if (!IsolationIsSerializable())
 		UnregisterSnapshot(pass.snapshot);
 	ReapReportRest(&pass);
+	if (pass.unburied > 0)
+		report_unburied(&pass);
 	return !complete || pass.rows_left <= 0;
 }
 

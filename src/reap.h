@@ -15,7 +15,7 @@ typedef struct ReapCounts
 	int64		expired;		/* ended leases seen */
 	int64		buried;
 	int64		purged;
-	int64		set_aside;		/* rows that could not be buried or purged */
+	int64		set_aside;		/* failures to bury or purge a row */
 } ReapCounts;
 
 extern List *ReapQueues(void);

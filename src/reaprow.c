@@ -174,7 +174,7 @@ try_rows(ReapPass *pass, const Candidate *rows, int n)
 	MemoryContext old = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	ReapCounts	done = {0};
-	ErrorData  *error = NULL;
+	ErrorData  *volatile error = NULL;
 
 	BeginInternalSubTransaction(NULL);
 	PG_TRY();
@@ -243,7 +243,8 @@ set_aside(ReapPass *pass, Candidate *row, const ErrorData *error)
 			(errcode(error->sqlerrcode),
 			 errmsg("could not reap message %s of queue \"%s\": %s",
 					row_id(pass, &row->tid), pass->q->relname, error->message),
-			 errdetail("The message stays where it is; the worker tries it again after %d s.",
+			 pass->by_hand ? errdetail("The message stays where it is.") :
+			 errdetail("The message stays where it is and is tried again after %d s.",
 					   rest)));
 }
 
@@ -315,10 +316,7 @@ add_candidate(ReapPass *pass, Candidates *found, TupleTableSlot *slot)
 
 	if (!pass->by_hand &&
 		AsideResting(RelationGetRelid(pass->leaf), &slot->tts_tid, xmin, pass->now))
-	{
-		pass->counts->set_aside++;
 		return;
-	}
 	if (found->n == found->size)
 	{
 		found->size = Max(found->size * 2, 256);
@@ -351,7 +349,7 @@ find_candidates(ReapPass *pass, BlockNumber from, BlockNumber to,
 		if (expired)
 			pass->counts->expired++;
 		else if (deed == BURY && !pass->can_bury)
-			pass->counts->set_aside++;
+			pass->unburied++;
 		else if (deed != LEAVE)
 			add_candidate(pass, found, slot);
 	}

@@ -20,6 +20,7 @@ typedef struct ReapPass
 	ReapCounts *counts;
 	bool		by_hand;		/* no pauses, and failures are told the caller */
 	bool		can_bury;		/* there is somewhere to bury, and it is free */
+	int64		unburied;		/* spent rows met where it is not so */
 	bool		prepared;		/* constraints are immediate */
 	TimestampTz now;			/* judges all rows of the pass */
 	Snapshot	snapshot;

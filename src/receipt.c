@@ -32,6 +32,7 @@
 #include "storage/shmem.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/uuid.h"
 
 #define UNIX_EPOCH_USECS \
@@ -204,6 +205,27 @@ ReceiptCompareIds(Queue *q, Datum a, Datum b)
 				return cmp != 0 ? cmp : la - lb;
 			}
 	}
+}
+
+/*
+ * ReceiptId
+ *		The id of a row version.  The queue's id column allows no nulls, but
+ *		that of an inheritance child may.
+ */
+Datum
+ReceiptId(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot)
+{
+	bool		isnull;
+	Datum		id = slot_getattr(slot, attnos[ROLE_ID], &isnull);
+
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION),
+				 errmsg("a row of queue \"%s\" has no id", q->relname),
+				 errdetail("It is in table \"%s\".",
+						   get_rel_name(slot->tts_tableOid)),
+				 errhint("Give it an id, and make the column NOT NULL there too.")));
+	return id;
 }
 
 char *

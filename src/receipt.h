@@ -26,6 +26,8 @@ extern TimestampTz ReceiptExpiry(TimestampTz expiry);
 
 extern bool ReceiptParseId(Queue *q, const char *str, Datum *id);
 extern int	ReceiptCompareIds(Queue *q, Datum a, Datum b);
+extern Datum ReceiptId(Queue *q, const AttrNumber *attnos,
+					   TupleTableSlot *slot);
 extern char *ReceiptIdText(Queue *q, Datum id);
 extern void ReceiptParse(Queue *q, text *receipt, Receipt *result);
 extern int64 ReceiptNumber(Queue *q, const LeaseRow *row);

@@ -10,7 +10,9 @@
  *
  * Dead letters that somebody else has locked are skipped.  One whose id or
  * deduplication key is taken by a message of the queue stays dead; the caller
- * is told by a notice.  Any other error, say of a trigger, undoes the call.
+ * is told by a notice.  Any other error, say of a trigger, undoes the call, and
+ * so does, from REPEATABLE READ on, a message with the same key that commits
+ * while this waits for it: the transaction's snapshot cannot see it (40001).
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +28,7 @@
 #include "owner.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -134,6 +137,9 @@ redrive(Queue *q, Datum max_rows, bool all)
 	Redriven	result;
 
 	OwnerEnter(&scope, q->owner, false);
+	/* a long statement that runs once: compiling it costs more than it saves */
+	(void) set_config_option("jit", "off", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	SPI_connect();
 	result = execute(q, q->settings.dead_group != NULL ? RedriveGroupSql(q) :
 					 RedriveSql(q), max_rows, all);

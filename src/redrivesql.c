@@ -25,15 +25,18 @@
 
 #define NAMED_IDS	"20"		/* ids told of rows that stay */
 
-/* the lists of the statement */
-typedef struct Lists
+/*
+ * The statement in the making.  In it the dead letters are d, and r is what
+ * they keep as JSON, as a row of the queue.
+ */
+typedef struct Redrive
 {
+	DeadMap		map;
+	bool		row_used;		/* is r needed? */
 	StringInfoData picked;		/* expressions over the dead letter */
 	StringInfoData columns;		/* of the queue */
 	StringInfoData aliases;		/* of the expressions, in the same order */
-} Lists;
-
-/* The dead letters are d; r is what they keep as JSON, as a row of the queue. */
+} Redrive;
 
 static char *
 type_name(Relation rel, AttrNumber attno)
@@ -74,16 +77,24 @@ default_value(const DeadMap *map, AttrNumber attno)
 }
 
 static char *
-kept_value(const DeadMap *map, AttrNumber attno)
+row_column(Redrive *re, AttrNumber attno)
 {
+	re->row_used = true;
+	return psprintf("r.%s", DeadMapColumn(re->map.queue, attno));
+}
+
+static char *
+kept_value(Redrive *re, AttrNumber attno)
+{
+	const DeadMap *map = &re->map;
 	const char *name = NameStr(TupleDescAttr(RelationGetDescr(map->queue),
 											 attno - 1)->attname);
 
 	if (kept_object(map) == NULL)
 		return NULL;
-	return psprintf("CASE WHEN jsonb_exists(%s, %s) THEN r.%s ELSE %s END",
+	return psprintf("CASE WHEN jsonb_exists(%s, %s) THEN %s ELSE %s END",
 					kept_object(map), quote_literal_cstr(name),
-					quote_identifier(name), default_value(map, attno));
+					row_column(re, attno), default_value(map, attno));
 }
 
 /*
@@ -91,20 +102,21 @@ kept_value(const DeadMap *map, AttrNumber attno)
  * gets back the origin it had before, or headers that were no object.
  */
 static char *
-headers_value(const DeadMap *map, AttrNumber attno)
+headers_value(Redrive *re, AttrNumber attno)
 {
+	const DeadMap *map = &re->map;
 	StringInfoData buf;
-	AttrNumber	source = map->to_queue ? map->by_role[ROLE_HEADERS] :
-		map->dest_of[attno - 1];
+	AttrNumber	source = map->dest_of[attno - 1];
 	char	   *old;
 
 	initStringInfo(&buf);
 	if (map->to_queue)
-		old = psprintf("(d.%s::jsonb)", DeadMapColumn(map->dest, source));
+		old = psprintf("(%s::jsonb)",
+					   dead_column(map, map->by_role[ROLE_HEADERS]));
 	else if (source != 0)
 		old = psprintf("(%s::jsonb)", dead_column(map, source));
 	else if (kept_object(map) != NULL)
-		old = psprintf("(r.%s::jsonb)", DeadMapColumn(map->queue, attno));
+		old = psprintf("(%s::jsonb)", row_column(re, attno));
 	else
 		return NULL;
 	appendStringInfoChar(&buf, '(');
@@ -123,8 +135,9 @@ headers_value(const DeadMap *map, AttrNumber attno)
  * What a column of the queue gets, or NULL to leave it to its default.
  */
 static char *
-redriven_value(const DeadMap *map, AttrNumber attno)
+redriven_value(Redrive *re, AttrNumber attno)
 {
+	const DeadMap *map = &re->map;
 	AttrNumber	source = map->dest_of[attno - 1];
 
 	switch (map->role[attno - 1])
@@ -135,7 +148,7 @@ redriven_value(const DeadMap *map, AttrNumber attno)
 		case ROLE_PROCESSED_AT:
 			return psprintf("NULL::%s", type_name(map->queue, attno));
 		case ROLE_HEADERS:
-			return headers_value(map, attno);
+			return headers_value(re, attno);
 		case ROLE_ID:
 			if (map->to_queue)
 				return psprintf("(o.o ->> 'id')::%s", type_name(map->queue, attno));
@@ -148,36 +161,37 @@ redriven_value(const DeadMap *map, AttrNumber attno)
 			/* JSON there, of another type here */
 			if (source != 0 && strcmp(type_name(map->dest, source),
 									  type_name(map->queue, attno)) != 0)
-				return psprintf("r.%s", DeadMapColumn(map->queue, attno));
+				return row_column(re, attno);
 			break;
 		default:
 			break;
 	}
 	if (source != 0)
 		return dead_column(map, source);
-	return kept_value(map, attno);
+	return kept_value(re, attno);
 }
 
 static void
-list_columns(const DeadMap *map, Lists *lists)
+list_columns(Redrive *re)
 {
+	const DeadMap *map = &re->map;
 	int			natts = RelationGetNumberOfAttributes(map->queue);
 
-	initStringInfo(&lists->picked);
-	initStringInfo(&lists->columns);
-	initStringInfo(&lists->aliases);
+	initStringInfo(&re->picked);
+	initStringInfo(&re->columns);
+	initStringInfo(&re->aliases);
 	for (AttrNumber attno = 1; attno <= natts; attno++)
 	{
-		bool		first = lists->columns.len == 0;
+		bool		first = re->columns.len == 0;
 		char	   *value;
 
 		if (!DeadMapLive(map->queue, attno) ||
-			(value = redriven_value(map, attno)) == NULL)
+			(value = redriven_value(re, attno)) == NULL)
 			continue;
-		appendStringInfo(&lists->picked, ", %s AS c%d", value, attno);
-		appendStringInfo(&lists->columns, "%s%s", first ? "" : ", ",
+		appendStringInfo(&re->picked, ", %s AS c%d", value, attno);
+		appendStringInfo(&re->columns, "%s%s", first ? "" : ", ",
 						 DeadMapColumn(map->queue, attno));
-		appendStringInfo(&lists->aliases, "%sp.c%d", first ? "" : ", ", attno);
+		appendStringInfo(&re->aliases, "%sp.c%d", first ? "" : ", ", attno);
 	}
 }
 
@@ -198,22 +212,25 @@ kept_row(const DeadMap *map)
 }
 
 static void
-append_pick(StringInfo sql, const DeadMap *map, const Lists *lists)
+append_pick(StringInfo sql, const Redrive *re)
 {
+	const DeadMap *map = &re->map;
 	AttrNumber	died = map->by_role[ROLE_DIED_AT];
-	char	   *order = died != 0 ? dead_column(map, died) : "NULL";
+	char	   *order = died != 0 ? dead_column(map, died) : "NULL::pg_catalog.timestamptz";
+	bool		notnull = died != 0 &&
+		TupleDescAttr(RelationGetDescr(map->dest), died - 1)->attnotnull;
 
 	if (map->to_queue)
 		order = "o.o ->> 'died_at' COLLATE \"C\"";
 	appendStringInfo(sql,
 					 "WITH pick AS (SELECT d.tableoid AS t, d.ctid AS c, %s AS k%s "
 					 "FROM %s d",
-					 order, lists->picked.data,
+					 order, re->picked.data,
 					 QualifiedName(RelationGetRelid(map->dest)));
 	if (map->to_queue)
 		appendStringInfo(sql, " CROSS JOIN LATERAL (SELECT d.%s::jsonb #> '{inbox,origin}' AS o) o",
 						 DeadMapColumn(map->dest, map->by_role[ROLE_HEADERS]));
-	if (kept_object(map) != NULL)
+	if (re->row_used)
 		appendStringInfo(sql, " CROSS JOIN LATERAL jsonb_populate_record(NULL::%s, %s) r",
 						 map->q->name, kept_row(map));
 	if (map->to_queue)
@@ -228,9 +245,10 @@ append_pick(StringInfo sql, const DeadMap *map, const Lists *lists)
 			appendStringInfo(sql, " AND d.%s IS NULL",
 							 DeadMapColumn(map->dest, processed));
 	}
-	appendStringInfo(sql, " ORDER BY %s DESC NULLS LAST, %s DESC LIMIT $1 "
+	/* the index on died_at has nulls on the other side */
+	appendStringInfo(sql, " ORDER BY %s DESC%s, %s DESC LIMIT $1 "
 					 "FOR UPDATE OF d SKIP LOCKED)",
-					 order, dead_column(map, map->by_role[ROLE_ID]));
+					 order, notnull ? "" : " NULLS LAST", dead_column(map, map->by_role[ROLE_ID]));
 }
 
 /*
@@ -241,34 +259,33 @@ append_pick(StringInfo sql, const DeadMap *map, const Lists *lists)
 char *
 RedriveSql(Queue *q)
 {
-	DeadMap		map;
-	Lists		lists;
+	Redrive		re = {0};
 	StringInfoData sql;
 	const char *id = q->colname[ROLE_ID];
 	int			k = q->col[ROLE_ID].attno;
 
-	DeadMapOpen(&map, q, RowExclusiveLock);
-	list_columns(&map, &lists);
+	DeadMapOpen(&re.map, q, RowExclusiveLock);
+	list_columns(&re);
 	initStringInfo(&sql);
-	append_pick(&sql, &map, &lists);
+	append_pick(&sql, &re);
 	appendStringInfo(&sql,
 					 ", ins AS (INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE "
 					 "SELECT %s FROM pick p ON CONFLICT DO NOTHING RETURNING %s AS id)",
-					 q->name, lists.columns.data, lists.aliases.data, id);
+					 q->name, re.columns.data, re.aliases.data, id);
 	/* with two dead letters of one id only the newer one was inserted */
 	appendStringInfo(&sql,
 					 ", gone AS (SELECT DISTINCT ON (i.id) p.t, p.c FROM ins i "
 					 "JOIN pick p ON p.c%d = i.id ORDER BY i.id, p.k DESC NULLS LAST)"
 					 ", del AS (DELETE FROM %s d USING gone g "
 					 "WHERE d.ctid = g.c AND d.tableoid = g.t RETURNING 1) ",
-					 k, QualifiedName(RelationGetRelid(map.dest)));
+					 k, QualifiedName(RelationGetRelid(re.map.dest)));
 	appendStringInfo(&sql,
 					 "SELECT (SELECT count(*) FROM ins), (SELECT count(*) FROM del), "
 					 "(SELECT count(*) FROM pick), "
 					 "(SELECT string_agg(s.id, ', ') FROM (SELECT p.c%d::text AS id "
 					 "FROM pick p WHERE NOT EXISTS (SELECT FROM ins i WHERE i.id = p.c%d) "
 					 "LIMIT " NAMED_IDS ") s)", k, k);
-	DeadMapClose(&map);
+	DeadMapClose(&re.map);
 	return sql.data;
 }
 

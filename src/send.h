@@ -35,7 +35,7 @@ typedef struct SendTarget
 	SendField	field[NUM_QUEUE_ROLES];
 	bool		id_returned;	/* the server makes the id; see sendtarget.c */
 	bool		id_missing;		/* nothing makes an id at all */
-	bool		dedup_checked;	/* there is an index on the key */
+	Oid			dedup_index;	/* once looked for */
 	FmgrInfo	id_out;
 	FmgrInfo	payload_in;
 	Oid			payload_ioparam;
@@ -89,9 +89,13 @@ extern uint64 SendInsertRun(SendRows *rows, int from, int count, bool dedup,
 							Snapshot snapshot);
 extern bool SendInsertByArray(SendRows *rows);
 extern SendRows *SendInsertPick(SendRows *rows, const int *index, int n);
+extern text *SendInsertIdText(SendRows *rows, int i);
 extern Datum SendInsertArray(SendRows *rows, Role role, int from, int count);
 
 /* dedup.c */
 extern void DedupSend(SendRows *rows, text **ids);
+
+/* dedupfind.c */
+extern void DedupFind(SendRows *rows, int from, int count, text **ids);
 
 #endif							/* INBOX_SEND_H */

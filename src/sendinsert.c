@@ -248,6 +248,21 @@ returned_id(SendRows *rows)
 }
 
 /*
+ * SendInsertIdText
+ *		The id that was made for a row before it was written.
+ */
+text *
+SendInsertIdText(SendRows *rows, int i)
+{
+	MemoryContext old = MemoryContextSwitchTo(rows->cxt);
+	text	   *id = SendValueIdText(rows->target,
+									 rows->col[ROLE_ID].values[i]);
+
+	MemoryContextSwitchTo(old);
+	return id;
+}
+
+/*
  * SendInsert
  *		Write rows without a dedup key; fills in their ids.
  */
@@ -269,7 +284,7 @@ SendInsert(SendRows *rows, text **ids)
 	}
 	SPI_finish();
 	for (int i = 0; i < rows->n && !rows->id_returned; i++)
-		ids[i] = SendValueIdText(rows->target, rows->col[ROLE_ID].values[i]);
+		ids[i] = SendInsertIdText(rows, i);
 }
 
 /*

@@ -163,10 +163,9 @@ SendTargetCheckDedup(Queue *q)
 	SendTarget *target = SendTargetGet(q);
 	Relation	rel;
 
-	if (target->dedup_checked)
+	if (OidIsValid(target->dedup_index))
 		return;
 	rel = table_open(q->relid, NoLock);
-	IndexCheckDedup(rel, q->col);
+	target->dedup_index = IndexCheckDedup(rel, q->col);
 	table_close(rel, NoLock);
-	target->dedup_checked = true;
 }

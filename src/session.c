@@ -1,22 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * session.c
- *	  Settings that our processes depend on, whatever the server's are.
+ *	  What our processes have in common: settings, and how they stop.
  *
  * A process of ours gets what postgresql.conf and ALTER DATABASE or ALTER ROLE
  * ... SET say, like any session.  Some of that is meant for people and would
  * stop a worker: a read-only default, a timeout, another role.  Set here, with
  * a source that later reloads don't override, as autovacuum does it.
  *
+ * A process that is told to end in mid-work dies of it like any session, with
+ * a line in the log; one that is between two pieces of work leaves in silence,
+ * as it does at each shutdown.  Both end with a status that is not zero.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include <signal.h>
 
 #include "access/xact.h"
 #include "compat.h"
 #include "miscadmin.h"
 #include "postmaster/interrupt.h"
 #include "session.h"
+#include "storage/ipc.h"
+#include "tcop/tcopprot.h"
 #include "utils/guc.h"
 
 typedef struct Setting
@@ -45,6 +53,9 @@ static const Setting settings[] = {
 	{"zero_damaged_pages", "off"},
 	{"ignore_checksum_failure", "off"},
 };
+
+/* at first it connects */
+static volatile sig_atomic_t busy = true;
 
 static void limit_synchronous_commit(void);
 
@@ -85,4 +96,40 @@ limit_synchronous_commit(void)
 	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
 		SetConfigOption("synchronous_commit", "local",
 						PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/* Handler for SIGTERM. */
+void
+SessionStop(SIGNAL_ARGS)
+{
+	if (busy)
+		die(postgres_signal_arg);
+	else
+		SignalHandlerForShutdownRequest(postgres_signal_arg);
+}
+
+/* A piece of work begins, that may wait for locks or run users' code. */
+void
+SessionBusy(void)
+{
+	busy = true;
+	/* in this order, so that no request falls in between */
+	SessionCheckStop();
+}
+
+/* It is over. */
+void
+SessionIdle(void)
+{
+	busy = false;
+	SessionCheckStop();
+}
+
+/* To be called in every loop. */
+void
+SessionCheckStop(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (ShutdownRequestPending)
+		proc_exit(1);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * session.h
- *	  Settings that our processes depend on, whatever the server's are.
+ *	  What our processes have in common: settings, and how they stop.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,5 +10,9 @@
 
 extern void SessionHarden(void);
 extern void SessionReload(void);
+extern void SessionStop(SIGNAL_ARGS);
+extern void SessionBusy(void);
+extern void SessionIdle(void);
+extern void SessionCheckStop(void);
 
 #endif							/* INBOX_SESSION_H */

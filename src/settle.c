@@ -235,16 +235,21 @@ read_requests(FunctionCallInfo fcinfo, Queue *q, int n)
 	ArgCheckLength(&outcomes, "outcomes", n, "receipts", true);
 	ArgCheckLength(&delays, "delays", n, "receipts", true);
 	ArgCheckLength(&errors, "errors", n, "receipts", true);
+	/* checked even if there is no receipt to settle */
+	for (int i = 0; i < outcomes.n; i++)
+	{
+		if (outcomes.nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("element %d of outcomes must not be null", i + 1)));
+		(void) parse_outcome(TextDatumGetCString(outcomes.values[i]));
+	}
 	for (int i = 0; i < n; i++)
 	{
 		int			o = outcomes.n == 1 ? 0 : i;
 		int			d = delays.n == 1 ? 0 : i;
 		int			e = errors.n == 1 ? 0 : i;
 
-		if (outcomes.nulls[o])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("element %d of outcomes must not be null", o + 1)));
 		requests[i].outcome = parse_outcome(TextDatumGetCString(outcomes.values[o]));
 		if (delays.given && !delays.nulls[d])
 			requests[i].delay = DatumGetIntervalP(delays.values[d]);

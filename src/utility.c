@@ -35,7 +35,7 @@ static void process_utility(PlannedStmt *pstmt, const char *query_string,
 							ProcessUtilityContext context,
 							ParamListInfo params, QueryEnvironment *env,
 							DestReceiver *dest, QueryCompletion *qc);
-static Oid database_to_empty(Node *stmt, bool top);
+static Oid	database_to_empty(Node *stmt, bool top);
 static Oid	source_of_create(CreatedbStmt *stmt);
 static bool sets_tablespace(AlterDatabaseStmt *stmt);
 static Oid	owned_database(const char *name);

@@ -38,7 +38,6 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
-#include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -101,6 +100,7 @@ WorkerMain(Datum main_arg)
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 	SessionHarden();
 	RestingInit();
+	SessionIdle();
 
 	for (;;)
 	{
@@ -139,7 +139,7 @@ static void
 stop(SIGNAL_ARGS)
 {
 	SlotStopped();
-	die(postgres_signal_arg);
+	SessionStop(postgres_signal_arg);
 }
 
 /* Look around and sweep; true: there is more to do at once. */
@@ -184,7 +184,7 @@ tick(TimestampTz start, MemoryContext cxt)
 static void
 leave_if_asked(void)
 {
-	CHECK_FOR_INTERRUPTS();
+	SessionCheckStop();
 	if (SlotMustLeave())
 		proc_exit(0);
 }
@@ -280,6 +280,7 @@ in_transaction(Step step, void *arg)
 	MemoryContext cxt = CurrentMemoryContext;
 	volatile bool ok = false;
 
+	SessionBusy();
 	PG_TRY();
 	{
 		SetCurrentStatementStartTimestamp();
@@ -297,6 +298,7 @@ in_transaction(Step step, void *arg)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+	SessionIdle();
 
 	MemoryContextSwitchTo(cxt);
 	return ok;

@@ -50,6 +50,7 @@ WriterBegin(RowWriter *w, Queue *q)
 	memset(w, 0, sizeof(*w));
 	w->q = q;
 	w->cxt = CurrentMemoryContext;
+	w->owner = CurrentResourceOwner;
 }
 
 /*
@@ -130,13 +131,15 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 
 /*
  * WriterLeaf
- *		The leaf a row was found in, opened at its first row.
+ *		The leaf a row was found in, opened at its first row.  That may be in
+ *		a subtransaction, which it outlives.
  */
 RowLeaf *
 WriterLeaf(RowWriter *w, Oid relid)
 {
 	RowLeaf    *leaf;
 	MemoryContext old;
+	ResourceOwner owner = CurrentResourceOwner;
 
 	for (leaf = w->leaves; leaf != NULL; leaf = leaf->next)
 	{
@@ -144,6 +147,7 @@ WriterLeaf(RowWriter *w, Oid relid)
 			return leaf;
 	}
 	old = MemoryContextSwitchTo(w->cxt);
+	CurrentResourceOwner = w->owner;
 	leaf = palloc0(sizeof(RowLeaf));
 	leaf->rel = table_open(relid, RowExclusiveLock);
 	if (leaf->rel->rd_rel->relkind != RELKIND_RELATION)
@@ -165,6 +169,7 @@ WriterLeaf(RowWriter *w, Oid relid)
 	}
 	leaf->next = w->leaves;
 	w->leaves = leaf;
+	CurrentResourceOwner = owner;
 	MemoryContextSwitchTo(old);
 	return leaf;
 }

@@ -10,6 +10,7 @@
 
 #include "executor/tuptable.h"
 #include "queue.h"
+#include "utils/resowner.h"
 
 /* New values for the columns of some roles; the others stay. */
 typedef struct RowChange
@@ -42,6 +43,7 @@ typedef struct RowWriter
 {
 	Queue	   *q;
 	MemoryContext cxt;			/* of the whole call */
+	ResourceOwner owner;		/* likewise */
 	RowLeaf    *leaves;
 	struct EState *triggers;	/* not NULL: an AFTER trigger level is open,
 								 * and its triggers run in here */

@@ -121,7 +121,7 @@ make_scratch() {
 copy_sources() {
 	local top=$1
 	(cd "$top" && tar cf - --exclude='*.o' --exclude='*.so' --exclude='*.bc' \
-		Makefile *.control META.json src $(ls -d sql expected test demo 2>/dev/null)) |
+		Makefile *.control META.json src $(ls -d sql expected test demo docs README.md 2>/dev/null)) |
 		tar xf - -C "$SCRATCH/src" || die "could not copy the sources"
 }
 

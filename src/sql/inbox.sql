@@ -1,6 +1,12 @@
 -- complain if the script is sourced in psql, rather than via CREATE EXTENSION
 \echo Use "CREATE EXTENSION inbox" to load this file. \quit
 
+-- without shared_preload_libraries there is something to know
+CREATE FUNCTION inbox_tell_preload() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C;
+SELECT inbox_tell_preload();
+DROP FUNCTION inbox_tell_preload();
+
 CREATE TYPE inbox_delivery AS (
 	id text,
 	receipt text,

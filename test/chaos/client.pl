@@ -66,7 +66,7 @@ sub step
 	# one in thirty holders is forgetful, one in thirty is late
 	return if rand() < 0.03;
 	nap(rand() < 0.03 ? 2 : 0.02);
-	@held = grep { rand() < 0.7 || extend($_) } @held if rand() < 0.4;
+	@held = extend(@held) if @held && rand() < 0.4;
 	nap(0.01);
 	settle_all(@held) if @held;
 	nap(0.2) unless @held;
@@ -93,11 +93,15 @@ sub send_some
 {
 	my $n = 1 + int rand 20;
 	my @payloads = map { qq({"n": $_}) } 1 .. $n;
+	# an INSERT is as good a way in as a call
+	my $send = rand() < 0.3
+	  ? 'i AS (INSERT INTO jobs (payload) SELECT unnest($1::jsonb[]) RETURNING id::text)'
+	  : q{i AS (SELECT * FROM inbox_send_batch('jobs', $1))};
 
 	transaction(
 		sub {
 			my $ids = $db->selectcol_arrayref(
-				q{INSERT INTO sent SELECT * FROM inbox_send_batch('jobs', $1) RETURNING id},
+				"WITH $send INSERT INTO sent SELECT * FROM i RETURNING id",
 				undef, \@payloads);
 			return map { "$_ - sent" } @$ids;
 		});
@@ -128,29 +132,45 @@ sub claim_plain
 {
 	my ($rows, $lease) = (1 + int(rand 10), 1 + int(rand 3));
 
-	return @{ $db->selectall_arrayref("SELECT c.id, c.receipt $claim",
+	my $from = rand() < 0.5 ? $claim
+	  : q{FROM inbox_next('jobs', NULL, $1, make_interval(secs => $2)) c};
+
+	return @{ $db->selectall_arrayref("SELECT c.id, c.receipt $from",
 			{ Slice => {} }, $rows, $lease) };
 }
 
+# Returns those that are still held.
 sub extend
 {
-	my $held = shift;
-	my $verdict;
+	my @held = @_;
+	my @batch = rand() < 0.3 ? @held : ($held[0]);
+	my @lost;
 
 	transaction(
 		sub {
-			my ($until);
-			($verdict, my $new, $until) = $db->selectrow_array(
+			my $verdicts = $db->selectall_arrayref(
+				q{SELECT verdict, new_receipt, locked_until
+				  FROM inbox_extend_batch('jobs', $1, make_interval(secs => $2))},
+				undef, [ map { $_->{receipt} } @batch ], 1 + int rand 3)
+			  if @batch > 1;
+			$verdicts //= $db->selectall_arrayref(
 				q{SELECT verdict, new_receipt, locked_until
 				  FROM inbox_extend('jobs', $1, make_interval(secs => $2))},
-				undef, $held->{receipt}, 1 + int rand 3);
-			return if $verdict ne 'ok';
-			$db->do(q{INSERT INTO journal (id, receipt, what, ends, client) VALUES ($1, $2, 'extend', $3, $4)},
-				undef, $held->{id}, $held->{receipt}, $until, $name);
-			$held->{receipt} = $new;
-			return "$held->{id} $held->{receipt} extend";
+				undef, $batch[0]->{receipt}, 1 + int rand 3);
+			my @lines;
+			foreach my $one (@batch)
+			{
+				my ($verdict, $new, $until) = @{ shift @$verdicts };
+
+				push(@lost, $one), next if $verdict ne 'ok';
+				$db->do(q{INSERT INTO journal (id, receipt, what, ends, client) VALUES ($1, $2, 'extend', $3, $4)},
+					undef, $one->{id}, $one->{receipt}, $until, $name);
+				$one->{receipt} = $new;
+				push @lines, "$one->{id} $one->{receipt} extend";
+			}
+			return @lines;
 		});
-	return $verdict eq 'ok';
+	return grep { my $one = $_; !grep { $_ == $one } @lost } @held;
 }
 
 # One by one or all at once; always strict, the effect in the same

@@ -7,14 +7,17 @@ package InboxTest;
 
 use strict;
 use warnings;
+use DBI;
 use Exporter 'import';
+use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(new_node conf_lines worker_pid wait_worker wait_no_worker
-  wait_pid_gone timed launcher_pid ticks_on starts_of ends_soon);
+  wait_pid_gone timed launcher_pid ticks_on starts_of ends_soon connect_db
+  fork_client kill_client sqlstate);
 
 # a command that has to wait for nobody takes less than this, in seconds; the
 # server itself gives up after five
@@ -144,6 +147,47 @@ sub ends_soon
 	is($rc, 0, "$name: done") or diag($err);
 	cmp_ok($seconds, '<', $SOON, "$name: soon");
 	return;
+}
+
+# A DBI connection; errors die.
+sub connect_db
+{
+	my ($node, $db, %attributes) = @_;
+	return DBI->connect(
+		'dbi:Pg:dbname=' . ($db // 'postgres') . ';host=' . $node->host . ';port=' . $node->port,
+		undef, undef,
+		{ AutoCommit => 1, RaiseError => 1, PrintError => 0, PrintWarn => 0, %attributes });
+}
+
+# A process that runs the code and ends, whatever happens in there; returns
+# its pid.
+sub fork_client
+{
+	my ($code) = @_;
+	my $pid = fork() // die "fork: $!";
+
+	return $pid if $pid;
+	eval { $code->(); };
+	POSIX::_exit(0);
+}
+
+# The death of a client that has no time for a goodbye.
+sub kill_client
+{
+	my ($pid) = @_;
+	kill 'KILL', $pid;
+	waitpid($pid, 0);
+	return;
+}
+
+# Run SQL; its SQLSTATE ('00000' when it works) and the error's text.
+sub sqlstate
+{
+	my ($node, $db, $sql) = @_;
+	my ($rc, $out, $err) = $node->psql($db, "\\set VERBOSITY verbose\n$sql");
+
+	return ('00000', '') if $rc == 0 && $err !~ /ERROR:/;
+	return $err =~ /ERROR:  ([0-9A-Z]{5}): (.*)/s ? ($1, $2) : ('?', $err);
 }
 
 1;
