@@ -73,16 +73,21 @@
 #include "miscadmin.h"
 #include "settings.h"
 #include "storage/lwlock.h"
+#include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
 #define MAX_RETRIES		8
 #define RETRY_AFTER		(100 * INT64CONST(1000))	/* 100 ms */
 
-/* Keys to be opened again soon, because a row there was locked. */
+/*
+ * Keys to be opened again soon, because a row there was locked; or when a
+ * prepared transaction is over.
+ */
 typedef struct Retry
 {
 	TimestampTz when;
+	TransactionId xid;			/* of the prepared transaction, if any */
 	HintRange	keys;
 } Retry;
 
@@ -164,25 +169,24 @@ find_next_look(QueueHints *h)
 }
 
 /*
- * HintsFor
- *		The hints of a queue, or NULL: there is no shared memory, or no room.
+ * HintsForTable
+ *		The hints of a table's queue, or NULL: there is no shared memory, or
+ *		no room.
  */
 QueueHints *
-HintsFor(Queue *q)
+HintsForTable(Oid relid)
 {
 	QueueHints *h = NULL;
 	QueueHints *unused = NULL;
 
 	if (hint_table == NULL)
 		return NULL;
-	if (q->hints != NULL)
-		return q->hints;
 	LWLockAcquire(&hint_table->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < hint_table->size && h == NULL; i++)
 	{
 		QueueHints *e = &hint_table->queue[i];
 
-		if (e->relid == q->relid && e->database == MyDatabaseId)
+		if (e->relid == relid && e->database == MyDatabaseId)
 			h = e;
 		else if (!OidIsValid(e->relid) && unused == NULL)
 			unused = e;
@@ -194,19 +198,33 @@ HintsFor(Queue *q)
 		reset_hints(h);
 		LWLockRelease(&h->lock);
 		h->database = MyDatabaseId;
-		h->relid = q->relid;
+		h->relid = relid;
 	}
 	LWLockRelease(&hint_table->lock);
-	if (h == NULL && !hint_table->full_logged)
-	{
-		hint_table->full_logged = true;
-		ereport(LOG,
-				(errmsg("no room for the hints of queue \"%s\"", q->relname),
-				 errdetail("Claims on it walk from the left of its index, past all that is leased or dead."),
-				 errhint("Raise inbox.max_queues, now %d.", InboxMaxQueues)));
-	}
-	q->hints = h;
 	return h;
+}
+
+/*
+ * HintsFor
+ *		The same for an open queue, which keeps them at hand.
+ */
+QueueHints *
+HintsFor(Queue *q)
+{
+	if (q->hints != NULL || hint_table == NULL || q->hints_refused)
+		return q->hints;
+	q->hints = HintsForTable(q->relid);
+	if (q->hints == NULL)
+	{
+		q->hints_refused = true;
+		if (!hint_table->full_logged)
+			ereport(LOG,
+					(errmsg("no room for the hints of queue \"%s\"", q->relname),
+					 errdetail("Claims on it walk from the left of its index, past all that is leased or dead."),
+					 errhint("Raise inbox.max_queues, now %d.", InboxMaxQueues)));
+		hint_table->full_logged = true;
+	}
+	return q->hints;
 }
 
 /*
@@ -256,12 +274,17 @@ open_due(QueueHints *h, TimestampTz now)
 	}
 	for (int i = 0; i < h->nretries;)
 	{
-		if (h->retry[i].when > now)
+		Retry	   *r = &h->retry[i];
+
+		if (r->when <= now && TransactionIdIsValid(r->xid) &&
+			TransactionIdIsInProgress(r->xid))
+			r->when = now + RETRY_AFTER;
+		if (r->when > now)
 		{
 			i++;
 			continue;
 		}
-		open_keys(h, &h->retry[i].keys);
+		open_keys(h, &r->keys);
 		h->retry[i] = h->retry[--h->nretries];
 	}
 	find_next_look(h);
@@ -350,25 +373,18 @@ HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
 	LWLockRelease(&h->lock);
 }
 
-/*
- * HintsPassLocked
- *		A claim is about to pass a row that somebody has locked or just
- *		changed: rule 6.
- */
-void
-HintsPassLocked(HintView *view, const HintRange *keys, TimestampTz now)
+static bool
+add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
+		  TimestampTz now)
 {
-	QueueHints *h = view->hints;
 	Retry	   *r = NULL;
 
-	if (h == NULL)
-		return;
-	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < h->nretries && r == NULL; i++)
 	{
 		HintRange  *old = &h->retry[i].keys;
 
-		if (KeyCompare(&old->lo, &keys->hi) <= 0 &&
+		if (h->retry[i].xid == xid &&
+			KeyCompare(&old->lo, &keys->hi) <= 0 &&
 			KeyCompare(&old->hi, &keys->lo) >= 0)
 			r = &h->retry[i];
 	}
@@ -376,13 +392,52 @@ HintsPassLocked(HintView *view, const HintRange *keys, TimestampTz now)
 	{
 		r = &h->retry[h->nretries++];
 		r->keys = *keys;
+		r->xid = xid;
 		r->when = now + RETRY_AFTER;
 	}
+	for (int i = MAX_RETRIES - 1; r == NULL && i >= 0; i--)
+	{
+		if (h->retry[i].xid == xid)
+			r = &h->retry[i];
+	}
+	/* all are other transactions' watches */
 	if (r == NULL)
-		r = &h->retry[MAX_RETRIES - 1];
+		return false;
 	r->keys.lo = KeyMin(&r->keys.lo, &keys->lo);
 	r->keys.hi = KeyMax(&r->keys.hi, &keys->hi);
 	h->next_look = Min(h->next_look, r->when);
+	return true;
+}
+
+/*
+ * HintsPassLocked
+ *		A claim is about to pass a row that somebody has locked or just
+ *		changed: rule 6.  False: it must not.
+ */
+bool
+HintsPassLocked(HintView *view, const HintRange *keys, TimestampTz now)
+{
+	QueueHints *h = view->hints;
+	bool		kept;
+
+	if (h == NULL)
+		return false;
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	kept = add_retry(h, keys, InvalidTransactionId, now);
+	LWLockRelease(&h->lock);
+	return kept;
+}
+
+/*
+ * HintsWatch
+ *		Open keys when a prepared transaction is over.
+ */
+void
+HintsWatch(QueueHints *h, const HintRange *keys, TransactionId xid)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	/* without room for it, rule 8 finds what it makes claimable */
+	(void) add_retry(h, keys, xid, GetCurrentTimestamp());
 	LWLockRelease(&h->lock);
 }
 

@@ -25,10 +25,11 @@ typedef enum LeaseKind
 	LEASE_NEW,
 	LEASE_REVISITED,
 	LEASE_SECOND,
-	LEASE_LATER
+	LEASE_LATER,
+	LEASE_EXTENDED				/* has been extended since */
 } LeaseKind;
 
-#define NUM_LEASE_KINDS		(LEASE_LATER + 1)
+#define NUM_LEASE_KINDS		(LEASE_EXTENDED + 1)
 
 /* What a claim knows of the hints: rule b. */
 typedef struct HintView
@@ -42,6 +43,7 @@ extern Size HintsShmemSize(void);
 extern void HintsShmemInit(void);
 
 extern QueueHints *HintsFor(Queue *q);
+extern QueueHints *HintsForTable(Oid relid);
 extern void HintsForgetGone(List *relids);
 extern void HintsOpenDatabase(void);
 
@@ -50,10 +52,12 @@ extern void HintsPass(HintView *view, const HintRange *passed);
 extern void HintsPassLeased(HintView *view, TimestampTz until,
 							TimestampTz look, const HintRange *keys,
 							TimestampTz now);
-extern void HintsPassLocked(HintView *view, const HintRange *keys,
+extern bool HintsPassLocked(HintView *view, const HintRange *keys,
 							TimestampTz now);
 
 extern void HintsOpen(QueueHints *hints, const HintRange *keys);
+extern void HintsWatch(QueueHints *hints, const HintRange *keys,
+					   TransactionId xid);
 extern void HintsOpenAll(QueueHints *hints);
 extern void HintsEnter(QueueHints *hints, LeaseKind kind, TimestampTz until,
 					   const HintRange *keys, int64 count, uint64 sum);

@@ -16,6 +16,7 @@
 #include "fmgr.h"
 #include "label.h"
 #include "launcher.h"
+#include "pending.h"
 #include "queue.h"
 #include "settings.h"
 #include "shmem.h"
@@ -31,6 +32,7 @@ _PG_init(void)
 	SettingsInit();
 	LabelInit();
 	QueueInit();
+	PendingInit();
 	InboxShmemInit();
 	AnnounceInit();
 	UtilityInit();

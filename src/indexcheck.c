@@ -302,6 +302,16 @@ is_claim_index(Relation index, const RoleColumn *col)
 }
 
 /*
+ * IndexFindOrder
+ *		An index that claims can walk, or InvalidOid.
+ */
+Oid
+IndexFindOrder(Relation rel, const RoleColumn *col)
+{
+	return find_index(rel, col, is_claim_index);
+}
+
+/*
  * IndexClaimSql
  *		The statement that makes the index in claim order.
  */

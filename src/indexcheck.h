@@ -10,6 +10,7 @@
 
 #include "queue.h"
 
+extern Oid	IndexFindOrder(Relation rel, const RoleColumn *col);
 extern void IndexCheckId(Relation rel, const RoleColumn *col);
 extern Oid	IndexCheckDedup(Relation rel, const RoleColumn *col);
 extern Oid	IndexFindClaim(Relation rel, const RoleColumn *col);

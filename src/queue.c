@@ -26,8 +26,10 @@
 #include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
 #include "compat.h"
 #include "errors.h"
+#include "indexcheck.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "queue.h"
@@ -177,6 +179,23 @@ broken_column(Queue *q, Form_pg_attribute att, Role role)
 			 errhint("The role needs %s.", RoleTypesText(role))));
 }
 
+/*
+ * find_order_index
+ *		An index that claims can walk; a table with children has none.  Of a
+ *		bigint that may be NULL, keys cannot tell NULL from the largest value.
+ */
+static Oid
+find_order_index(Queue *q, Relation rel)
+{
+	RoleColumn *priority = &q->col[ROLE_PRIORITY];
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION ||
+		rel->rd_rel->relhassubclass || rel->rd_rel->relispartition ||
+		(priority->type == INT8OID && !priority->notnull))
+		return InvalidOid;
+	return IndexFindOrder(rel, q->col);
+}
+
 static void
 require_role(Queue *q, Role role)
 {
@@ -263,6 +282,9 @@ build_queue(Relation rel)
 										 q->relname);
 	read_roles(q, rel);
 	q->id_index = find_id_index(rel, q->col[ROLE_ID].attno);
+	q->integer_id = q->col[ROLE_ID].type == INT8OID ||
+		q->col[ROLE_ID].type == INT4OID;
+	q->order_index = find_order_index(q, rel);
 	if (q->settings.dead_letter[0] != '\0')
 		q->dead_relid = LabelFindToken(q->settings.dead_letter, &q->dead_kind);
 	q->valid = true;

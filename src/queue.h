@@ -61,12 +61,15 @@ typedef struct Queue
 	char	   *colname[NUM_QUEUE_ROLES];	/* quoted; NULL without role */
 	Oid			id_index;		/* valid unique btree on id alone, or
 								 * InvalidOid: rows are found by SQL */
+	Oid			order_index;	/* index that claims can walk, or InvalidOid */
+	bool		integer_id;		/* ids have a place in keys (hintkey.h) */
 	Oid			dead_relid;		/* dead-letter table or queue, or InvalidOid */
 	LabelKind	dead_kind;
 
 	MemoryContext cxt;			/* holds all of this */
 	SavedPlan  *plans;
 	struct QueueHints *hints;	/* shared, or NULL; see HintsFor */
+	bool		hints_refused;
 	struct SendTarget *send;	/* sendtarget.c's, made at the first send */
 
 	/* queue.c's own */

@@ -1,0 +1,354 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending.c
+ *	  What a transaction will have to tell the hints when it ends.
+ *
+ * Nothing that a transaction does may reach the hints before it is visible
+ * to others (rule 1 of hints.c), so it is put on a list here and told by the
+ * callback that runs after commit or abort has become visible and before the
+ * transaction's locks are released.  The callback only does arithmetic in
+ * shared memory: it cannot fail, and it allocates nothing.
+ *
+ *	  a claim's leases	commit: enter them		abort: open their keys
+ *	  an extension		commit: enter, take off
+ *	  a settlement		commit: take off
+ *	  rows made ready	commit: open their keys
+ *
+ * A subtransaction hands its list up when it commits; when it aborts, its
+ * claims' keys are opened at once and the rest is forgotten.
+ *
+ * A prepared transaction ends in another session, which knows nothing of the
+ * list.  At PREPARE its leases are entered; its settlements are not taken
+ * off, as they may yet be undone; and all keys that its end may make
+ * claimable are put on watch: they are opened when it is over.
+ *
+ * Entries of one kind are joined as they come, so the list stays short in a
+ * transaction of any length.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "common/hashfn.h"
+#include "pending.h"
+#include "receipt.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define JOIN_AMONG	16			/* entries looked at for one to join */
+#define MAX_ENTRIES	1000		/* beyond it, joined more coarsely */
+
+typedef enum PendingKind
+{
+	PENDING_LEASE,
+	PENDING_ENTER,
+	PENDING_TAKE_OFF,
+	PENDING_OPEN,
+	PENDING_OPEN_ALL
+} PendingKind;
+
+typedef struct PendingEntry
+{
+	PendingKind kind;
+	QueueHints *hints;
+	int			level;			/* nesting level of the subtransaction */
+	LeaseKind	lease;
+	TimestampTz until;			/* of leases: all end in the same second */
+	int64		attempt;		/* of leases taken off: all have the same */
+	HintRange	keys;
+	int64		count;
+	uint64		sum;			/* of the receipts' hashes */
+} PendingEntry;
+
+/* in TopTransactionContext; forgotten at the end of the transaction */
+static PendingEntry *entries = NULL;
+static int	nentries = 0;
+static int	size = 0;
+
+static TransactionId prepared_xid;	/* between PRE_PREPARE and PREPARE */
+
+static TimestampTz
+second_of(TimestampTz t)
+{
+	return t - t % USECS_PER_SEC;
+}
+
+static bool
+joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
+{
+	return a->kind == b->kind && a->hints == b->hints &&
+		a->level == b->level && a->lease == b->lease &&
+		(coarse || (second_of(a->until) == second_of(b->until) &&
+					a->attempt == b->attempt));
+}
+
+static void
+add_entry(const PendingEntry *entry)
+{
+	bool		coarse = nentries >= MAX_ENTRIES;
+
+	for (int i = nentries - 1; i >= 0; i--)
+	{
+		PendingEntry *e = &entries[i];
+
+		if (i < nentries - JOIN_AMONG && !coarse)
+			break;
+		if (!joins(e, entry, coarse))
+			continue;
+		e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
+		e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
+		e->until = Min(e->until, entry->until);
+		e->count += entry->count;
+		e->sum += entry->sum;
+		return;
+	}
+	if (nentries == size)
+	{
+		size = Max(2 * size, 32);
+		if (entries == NULL)
+			entries = MemoryContextAlloc(TopTransactionContext,
+										 size * sizeof(PendingEntry));
+		else
+			entries = repalloc(entries, size * sizeof(PendingEntry));
+	}
+	entries[nentries++] = *entry;
+}
+
+static void
+add(PendingKind kind, QueueHints *hints, LeaseKind lease, TimestampTz until,
+	int64 attempt, const HintRange *keys, int64 count, uint64 sum)
+{
+	PendingEntry entry = {0};
+
+	if (hints == NULL)
+		return;
+	entry.kind = kind;
+	entry.hints = hints;
+	entry.level = GetCurrentTransactionNestLevel();
+	entry.lease = lease;
+	entry.until = until;
+	entry.attempt = attempt;
+	entry.keys = *keys;
+	entry.count = count;
+	entry.sum = sum;
+	add_entry(&entry);
+}
+
+static int64
+order_value(TupleTableSlot *slot, AttrNumber attno, Oid type, int64 null_value)
+{
+	bool		isnull;
+	Datum		datum = slot_getattr(slot, attno, &isnull);
+
+	if (isnull)
+		return null_value;
+	switch (type)
+	{
+		case INT2OID:
+			return DatumGetInt16(datum);
+		case INT4OID:
+			return DatumGetInt32(datum);
+		default:
+			return DatumGetInt64(datum);
+	}
+}
+
+/*
+ * KeysOfRow
+ *		Where a row version is in the claim order.
+ */
+void
+KeysOfRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
+		  HintRange *keys)
+{
+	HintKey	   *key = &keys->lo;
+
+	key->priority = key->due = key->id = 0;
+	if (attnos[ROLE_PRIORITY] != 0)
+		key->priority = order_value(slot, attnos[ROLE_PRIORITY],
+									q->col[ROLE_PRIORITY].type, PG_INT64_MAX);
+	if (attnos[ROLE_DUE_AT] != 0)
+		key->due = order_value(slot, attnos[ROLE_DUE_AT], INT8OID, PG_INT64_MAX);
+	if (q->integer_id)
+		key->id = order_value(slot, attnos[ROLE_ID], q->col[ROLE_ID].type, 0);
+	keys->hi = keys->lo;
+	if (!q->integer_id)
+	{
+		keys->lo.id = PG_INT64_MIN;
+		keys->hi.id = PG_INT64_MAX;
+	}
+}
+
+/*
+ * The numbers of receipts follow each other, so that sums of them would
+ * often be alike; those of hashes are not.
+ */
+static uint64
+hash_receipt(Queue *q, const LeaseRow *row)
+{
+	int64		number = ReceiptNumber(q, row);
+
+	return hash_bytes_extended((const unsigned char *) &number,
+							   sizeof(number), 0);
+}
+
+/*
+ * PendingLease
+ *		A claim has taken a row.
+ */
+void
+PendingLease(Queue *q, LeaseKind kind, const LeaseRow *row,
+			 const HintRange *keys)
+{
+	add(PENDING_LEASE, HintsFor(q), kind, row->locked_until, 0, keys, 1,
+		hash_receipt(q, row));
+}
+
+/*
+ * PendingSettle
+ *		A lease is over before its time.
+ */
+void
+PendingSettle(Queue *q, const LeaseRow *row, const HintRange *keys)
+{
+	add(PENDING_TAKE_OFF, HintsFor(q), LEASE_NEW, row->locked_until,
+		row->attempt, keys, 1, hash_receipt(q, row));
+}
+
+/*
+ * PendingExtend
+ *		A lease ends at another time than before.
+ */
+void
+PendingExtend(Queue *q, const LeaseRow *before, const LeaseRow *after,
+			  const HintRange *keys)
+{
+	PendingSettle(q, before, keys);
+	add(PENDING_ENTER, HintsFor(q), LEASE_EXTENDED, after->locked_until, 0,
+		keys, 1, hash_receipt(q, after));
+}
+
+/*
+ * PendingOpen
+ *		Rows between these keys may be claimable, "rows" of them now.
+ */
+void
+PendingOpen(Queue *q, const HintRange *keys, int64 rows)
+{
+	add(PENDING_OPEN, HintsFor(q), LEASE_NEW, 0, 0, keys, rows, 0);
+}
+
+/*
+ * PendingOpenAll
+ *		The queue's settings or its whole content have changed.
+ */
+void
+PendingOpenAll(Oid relid)
+{
+	HintRange	all = {KEY_FIRST, KEY_LAST};
+
+	add(PENDING_OPEN_ALL, HintsForTable(relid), LEASE_NEW, 0, 0, &all, 0, 0);
+}
+
+static void
+tell_commit(const PendingEntry *e)
+{
+	switch (e->kind)
+	{
+		case PENDING_LEASE:
+		case PENDING_ENTER:
+			HintsEnter(e->hints, e->lease, e->until, &e->keys, e->count, e->sum);
+			break;
+		case PENDING_TAKE_OFF:
+			HintsTakeOff(e->hints, e->until, &e->keys, e->count, e->sum);
+			break;
+		case PENDING_OPEN:
+			HintsOpen(e->hints, &e->keys);
+			break;
+		case PENDING_OPEN_ALL:
+			HintsOpenAll(e->hints);
+			break;
+	}
+}
+
+static void
+tell_abort(const PendingEntry *e)
+{
+	if (e->kind == PENDING_LEASE)
+		HintsOpen(e->hints, &e->keys);
+}
+
+static void
+tell_prepare(const PendingEntry *e)
+{
+	switch (e->kind)
+	{
+		case PENDING_LEASE:
+			tell_commit(e);
+			HintsWatch(e->hints, &e->keys, prepared_xid);
+			break;
+		case PENDING_ENTER:
+			tell_commit(e);
+			break;
+		case PENDING_TAKE_OFF:
+			break;
+		case PENDING_OPEN:
+		case PENDING_OPEN_ALL:
+			HintsWatch(e->hints, &e->keys, prepared_xid);
+			break;
+	}
+}
+
+static void
+at_xact_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_PREPARE:
+			prepared_xid = GetTopTransactionIdIfAny();
+			return;
+		case XACT_EVENT_COMMIT:
+			for (int i = 0; i < nentries; i++)
+				tell_commit(&entries[i]);
+			break;
+		case XACT_EVENT_ABORT:
+			for (int i = 0; i < nentries; i++)
+				tell_abort(&entries[i]);
+			break;
+		case XACT_EVENT_PREPARE:
+			for (int i = 0; i < nentries; i++)
+				tell_prepare(&entries[i]);
+			break;
+		default:
+			return;
+	}
+	entries = NULL;
+	nentries = size = 0;
+}
+
+static void
+at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
+			   SubTransactionId parentSubid, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (int i = nentries - 1; i >= 0 && entries[i].level >= level; i--)
+			entries[i].level = level - 1;
+	}
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		while (nentries > 0 && entries[nentries - 1].level >= level)
+			tell_abort(&entries[--nentries]);
+	}
+}
+
+void
+PendingInit(void)
+{
+	RegisterXactCallback(at_xact_end, NULL);
+	RegisterSubXactCallback(at_subxact_end, NULL);
+}

@@ -1,0 +1,27 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending.h
+ *	  What a transaction will have to tell the hints; see pending.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_PENDING_H
+#define INBOX_PENDING_H
+
+#include "hints.h"
+#include "lease.h"
+
+extern void PendingInit(void);
+
+extern void KeysOfRow(Queue *q, const AttrNumber *attnos,
+					  TupleTableSlot *slot, HintRange *keys);
+extern void PendingLease(Queue *q, LeaseKind kind, const LeaseRow *row,
+						 const HintRange *keys);
+extern void PendingExtend(Queue *q, const LeaseRow *before,
+						  const LeaseRow *after, const HintRange *keys);
+extern void PendingSettle(Queue *q, const LeaseRow *row,
+						  const HintRange *keys);
+extern void PendingOpen(Queue *q, const HintRange *keys, int64 rows);
+extern void PendingOpenAll(Oid relid);
+
+#endif							/* INBOX_PENDING_H */

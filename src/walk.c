@@ -1,0 +1,472 @@
+/*-------------------------------------------------------------------------
+ *
+ * walk.c
+ *	  Find claimable rows by walking the claim index, without SQL.
+ *
+ * For plain tables, those that write.c writes directly.  The walk goes over
+ * the ranges of the open set (hints.c), each from its lower end.  Within a
+ * range it goes level by level of priority: one index scan finds what is due
+ * on a level, from a lower bound on due time and id; one more probe finds
+ * the next level.
+ *
+ * Rows are read as of now, with SnapshotSelf: no snapshot has to be taken,
+ * none of the transaction's own is asked, and nothing enters the read set of
+ * a serializable transaction.  A row whose version changes while we look may
+ * be missed.  That is no harm: whoever leaves it claimable opens its key
+ * after our look at the hints, and then we do not pass it (rules 1 to 3).
+ *
+ * What a walk passes it reports as it goes: rows taken by WalkTook, leased
+ * rows in runs, noted before anything behind them is passed (rule 5).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "access/relscan.h"
+#include "access/tableam.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "pending.h"
+#include "settings.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "walk.h"
+
+#define MAX_KEYS		3
+/* what a note costs to look at later is spread over this much more time */
+#define PACE_USECS		5
+/* a level that is walked to its end is passed up to so long ago */
+#define SETTLED_USECS	(10 * USECS_PER_SEC)
+
+/*
+ * WalkUsable
+ *		May this caller's claims on the queue walk?
+ */
+bool
+WalkUsable(RowLeaf *leaf, Queue *q)
+{
+	return InboxDirect && OidIsValid(q->order_index) && leaf->direct_update;
+}
+
+/*
+ * WalkBegin
+ *		Reads the hints before the first row is read: rule 2.
+ */
+void
+WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
+		  int64 max_rows)
+{
+	memset(w, 0, offsetof(Walk, view));
+	w->q = q;
+	w->leaf = leaf;
+	w->now = now;
+	w->group = group;
+	HintsRead(&w->view, HintsFor(q), now);
+	w->range = 0;
+	w->scanning = false;
+	w->passing = w->view.hints != NULL && group == NULL &&
+		q->settings.dead_group == NULL;
+	w->stride = (int) Max(1, Min(max_rows / 16, 16));
+	w->unpassed = 0;
+	w->steps = 0;
+	w->leased.any = false;
+	w->index = index_open(q->order_index, AccessShareLock);
+	w->slot = table_slot_create(leaf->rel, NULL);
+	w->scan = index_beginscan(leaf->rel, w->index, SnapshotSelf, MAX_KEYS, 0);
+	if (w->view.open.n > 0)
+		w->lower = w->from = w->view.open.range[0].lo;
+}
+
+static HintRange *
+current_range(Walk *w)
+{
+	return &w->view.open.range[w->range];
+}
+
+/*
+ * note_leased
+ *		Note the run of leased rows at hand, before it is passed.
+ */
+static void
+note_leased(Walk *w)
+{
+	if (w->leased.any && w->passing)
+		HintsPassLeased(&w->view, w->leased.until,
+						Max(w->leased.until, w->now + w->steps * PACE_USECS),
+						&w->leased.keys, w->now);
+	w->leased.any = false;
+}
+
+static void
+pass_to(Walk *w, const HintKey *to)
+{
+	HintRange	passed = {w->from, *to};
+
+	w->unpassed = 0;
+	if (KeyCompare(&w->from, to) > 0)
+		return;
+	if (w->passing)
+	{
+		note_leased(w);
+		HintsPass(&w->view, &passed);
+	}
+	w->from = KeyAfter(to);
+}
+
+/*
+ * The key up to which a row may be passed.  A key that stands for several
+ * rows is not passed with the first of them.
+ */
+static HintKey
+passable(Walk *w, const HintRange *keys)
+{
+	return w->q->integer_id ? keys->hi : KeyBefore(&keys->lo);
+}
+
+static void
+put_key(ScanKey key, AttrNumber attno, StrategyNumber strategy, Oid subtype,
+		RegProcedure func, Datum value)
+{
+	ScanKeyEntryInitialize(key, 0, attno, strategy, subtype, InvalidOid, func,
+						   value);
+}
+
+static RegProcedure
+priority_operator(Oid type, StrategyNumber strategy)
+{
+	bool		equal = strategy == BTEqualStrategyNumber;
+
+	switch (type)
+	{
+		case INT2OID:
+			return equal ? F_INT28EQ : F_INT28GT;
+		case INT4OID:
+			return equal ? F_INT48EQ : F_INT48GT;
+		default:
+			return equal ? F_INT8EQ : F_INT8GT;
+	}
+}
+
+/*
+ * put_lower
+ *		The scan's lower bound: (due time, id), or either where the queue has
+ *		no other, at or behind w->lower.  Returns the number of keys added.
+ */
+static int
+put_lower(Walk *w, ScanKey key, ScanKey members, AttrNumber attno)
+{
+	Queue	   *q = w->q;
+	bool		due = QueueHas(q, ROLE_DUE_AT);
+	Oid			idtype = q->col[ROLE_ID].type;
+
+	if (due && (!q->integer_id || w->lower.id == PG_INT64_MIN))
+	{
+		if (w->lower.due == PG_INT64_MIN)
+			return 0;
+		put_key(key, attno, BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
+				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(w->lower.due));
+		return 1;
+	}
+	if (!q->integer_id || w->lower.id == PG_INT64_MIN)
+		return 0;
+	if (!due)
+	{
+		put_key(key, attno, BTGreaterEqualStrategyNumber, INT8OID,
+				idtype == INT4OID ? F_INT48GE : F_INT8GE,
+				Int64GetDatum(w->lower.id));
+		return 1;
+	}
+	ScanKeyEntryInitialize(&members[0], SK_ROW_MEMBER, attno,
+						   BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
+						   InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(w->lower.due));
+	ScanKeyEntryInitialize(&members[1], SK_ROW_MEMBER | SK_ROW_END, attno + 1,
+						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid,
+						   idtype == INT4OID ? F_BTINT48CMP : F_BTINT8CMP,
+						   Int64GetDatum(w->lower.id));
+	memset(key, 0, sizeof(ScanKeyData));
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = attno;
+	key->sk_strategy = BTGreaterEqualStrategyNumber;
+	key->sk_argument = PointerGetDatum(members);
+	return 1;
+}
+
+/*
+ * begin_level
+ *		Scan what is due of the level of w->lower, from there on.
+ */
+static void
+begin_level(Walk *w)
+{
+	Queue	   *q = w->q;
+	ScanKeyData keys[MAX_KEYS];
+	static ScanKeyData members[2];
+	AttrNumber	attno = 1;
+	int			n = 0;
+
+	if (QueueHas(q, ROLE_PRIORITY))
+	{
+		if (w->lower.priority == PG_INT64_MAX && !q->col[ROLE_PRIORITY].notnull)
+			ScanKeyEntryInitialize(&keys[n++], SK_ISNULL | SK_SEARCHNULL, attno,
+								   InvalidStrategy, InvalidOid, InvalidOid,
+								   InvalidOid, (Datum) 0);
+		else
+			put_key(&keys[n++], attno, BTEqualStrategyNumber, INT8OID,
+					priority_operator(q->col[ROLE_PRIORITY].type,
+									  BTEqualStrategyNumber),
+					Int64GetDatum(w->lower.priority));
+		attno++;
+	}
+	n += put_lower(w, &keys[n], members, attno);
+	if (QueueHas(q, ROLE_DUE_AT))
+		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
+				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
+	w->scan->xs_want_itup = false;
+	w->scan->numberOfKeys = n;
+	index_rescan(w->scan, keys, n, NULL, 0);
+	w->scanning = true;
+}
+
+/*
+ * next_level
+ *		The lowest priority that any index entry has, above w->lower's; dead
+ *		entries count, which costs a scan of nothing.
+ */
+static bool
+next_level(Walk *w, int64 *priority)
+{
+	Queue	   *q = w->q;
+	ScanKeyData key;
+	bool		isnull;
+	Datum		datum;
+	Oid			type = q->col[ROLE_PRIORITY].type;
+	bool		first = w->lower.priority == PG_INT64_MIN;
+
+	if (w->lower.priority == PG_INT64_MAX)
+		return false;
+	if (!first)
+		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
+				priority_operator(type, BTGreaterStrategyNumber),
+				Int64GetDatum(w->lower.priority));
+	w->scan->xs_want_itup = true;
+	w->scan->numberOfKeys = first ? 0 : 1;
+	index_rescan(w->scan, &key, first ? 0 : 1, NULL, 0);
+	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
+	{
+		/* entries with NULL satisfy no comparison */
+		*priority = PG_INT64_MAX;
+		return !q->col[ROLE_PRIORITY].notnull;
+	}
+	datum = index_getattr(w->scan->xs_itup, 1, w->scan->xs_itupdesc, &isnull);
+	if (isnull)
+		*priority = PG_INT64_MAX;
+	else if (type == INT2OID)
+		*priority = DatumGetInt16(datum);
+	else if (type == INT4OID)
+		*priority = DatumGetInt32(datum);
+	else
+		*priority = DatumGetInt64(datum);
+	return true;
+}
+
+/*
+ * end_level
+ *		The level's scan is over: all that was due is passed.  Up to a while
+ *		ago also where no row was seen, so that the dead entries there are not
+ *		walked again.
+ */
+static void
+end_level(Walk *w)
+{
+	HintKey		to = w->from;
+	HintKey		settled = {w->lower.priority, PG_INT64_MAX, PG_INT64_MAX};
+
+	if (QueueHas(w->q, ROLE_DUE_AT))
+		settled.due = w->now - SETTLED_USECS;
+	settled = KeyMin(&settled, &current_range(w)->hi);
+	if (w->q->col[ROLE_PRIORITY].attno == 0 && !QueueHas(w->q, ROLE_DUE_AT))
+		settled = w->seen;
+	to = KeyMax(&settled, &w->seen);
+	pass_to(w, &to);
+	w->scanning = false;
+}
+
+/*
+ * advance
+ *		Begin the next scan: the first or next level of the range, or the next
+ *		range.  False when all have been walked.
+ */
+static bool
+advance(Walk *w)
+{
+	bool		levels = QueueHas(w->q, ROLE_PRIORITY);
+	bool		begun = w->scanning;
+
+	if (w->scanning)
+		end_level(w);
+	for (; w->range < w->view.open.n; w->range++, begun = false)
+	{
+		HintRange  *range = current_range(w);
+		int64		priority = w->lower.priority;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!begun)
+			w->lower = w->from = range->lo;
+		if (levels && (begun || w->lower.priority == PG_INT64_MIN))
+		{
+			HintKey		first;
+
+			w->lower = begun ? w->lower : range->lo;
+			if (!next_level(w, &priority))
+				continue;
+			first = (HintKey) {priority, PG_INT64_MIN, PG_INT64_MIN};
+			if (KeyCompare(&first, &range->hi) > 0)
+				continue;
+			w->lower = w->from = first;
+		}
+		else if (begun)
+			continue;
+		w->seen = KeyBefore(&w->from);
+		begin_level(w);
+		return true;
+	}
+	return false;
+}
+
+static bool
+other_group(Walk *w)
+{
+	AttrNumber	attno = w->leaf->attnos[ROLE_GROUP_KEY];
+	bool		isnull;
+	Datum		datum;
+
+	if (w->group == NULL && w->q->settings.dead_group == NULL)
+		return false;
+	datum = slot_getattr(w->slot, attno, &isnull);
+	if (w->group != NULL)
+		return isnull ||
+			!DatumGetBool(DirectFunctionCall2Coll(texteq, DEFAULT_COLLATION_OID,
+												  datum, PointerGetDatum(w->group)));
+	return !isnull && strcmp(TextDatumGetCString(datum),
+							 w->q->settings.dead_group) == 0;
+}
+
+static void
+add_leased(Walk *w, const LeaseRow *row)
+{
+	LeasedRun  *run = &w->leased;
+
+	if (run->any &&
+		run->until / USECS_PER_SEC != row->locked_until / USECS_PER_SEC)
+		note_leased(w);
+	if (!run->any)
+	{
+		run->any = true;
+		run->until = row->locked_until;
+		run->keys = w->keys;
+	}
+	run->until = Min(run->until, row->locked_until);
+	run->keys.hi = w->keys.hi;
+}
+
+/*
+ * WalkNext
+ *		The next row that was claimable when we read it.
+ */
+bool
+WalkNext(Walk *w, ItemPointer tid)
+{
+	Queue	   *q = w->q;
+
+	for (;;)
+	{
+		LeaseRow	row;
+
+		if (!w->scanning && !advance(w))
+			return false;
+		if (!index_getnext_slot(w->scan, ForwardScanDirection, w->slot))
+		{
+			if (!advance(w))
+				return false;
+			continue;
+		}
+		if ((++w->steps & 0xff) == 0)
+			CHECK_FOR_INTERRUPTS();
+		KeysOfRow(q, w->leaf->attnos, w->slot, &w->keys);
+		if (KeyCompare(&w->keys.lo, &current_range(w)->hi) > 0)
+		{
+			/* the range ends within the level, and is all walked */
+			pass_to(w, &current_range(w)->hi);
+			w->scanning = false;
+			w->range++;
+			if (!advance(w))
+				return false;
+			continue;
+		}
+		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);
+		if (LeaseClaimable(q, &row, w->now))
+		{
+			if (other_group(w))
+				continue;
+			*tid = w->slot->tts_tid;
+			return true;
+		}
+		if (row.leased && row.locked_until > w->now && !row.finished)
+			add_leased(w, &row);
+		w->seen = passable(w, &w->keys);
+	}
+}
+
+/*
+ * WalkTook
+ *		Tells what became of the row that WalkNext returned.
+ */
+void
+WalkTook(Walk *w, bool taken)
+{
+	if (!taken && w->passing && !HintsPassLocked(&w->view, &w->keys, w->now))
+		w->passing = false;
+	w->seen = passable(w, &w->keys);
+	if (taken && ++w->unpassed >= w->stride)
+		pass_to(w, &w->seen);
+}
+
+/*
+ * WalkLeaseKind
+ *		Which ledger the lease of the row at hand goes into; "row" is the
+ *		version that was claimable.
+ */
+LeaseKind
+WalkLeaseKind(const Walk *w, const LeaseRow *row)
+{
+	HintKey		level_end = {w->keys.lo.priority, PG_INT64_MAX, PG_INT64_MAX};
+
+	if (KeyCompare(&w->view.open.range[w->range].hi, &level_end) >= 0)
+		return LEASE_NEW;
+	switch (LeaseReported(w->q, row))
+	{
+		case 1:
+			return LEASE_REVISITED;
+		case 2:
+			return LEASE_SECOND;
+		default:
+			return LEASE_LATER;
+	}
+}
+
+void
+WalkEnd(Walk *w)
+{
+	if (w->unpassed > 0)
+		pass_to(w, &w->seen);
+	index_endscan(w->scan);
+	ExecDropSingleTupleTableSlot(w->slot);
+	index_close(w->index, NoLock);
+}

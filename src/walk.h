@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * walk.h
+ *	  Find claimable rows by walking the claim index; see walk.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_WALK_H
+#define INBOX_WALK_H
+
+#include "access/genam.h"
+#include "hints.h"
+#include "lease.h"
+#include "write.h"
+
+/* A run of rows with live leases, not yet noted. */
+typedef struct LeasedRun
+{
+	bool		any;
+	TimestampTz until;			/* the first that ends; all in one second */
+	HintRange	keys;
+} LeasedRun;
+
+typedef struct Walk
+{
+	Queue	   *q;
+	RowLeaf    *leaf;
+	TimestampTz now;
+	text	   *group;			/* only rows of this group_key, or NULL */
+	Relation	index;
+	IndexScanDesc scan;
+	TupleTableSlot *slot;		/* the row at hand */
+	HintView	view;
+	int			range;			/* of view.open, being walked */
+	HintKey		lower;			/* where the scan of this level began */
+	bool		scanning;		/* a level's scan is under way */
+	HintKey		from;			/* all behind this is passed already */
+	HintRange	keys;			/* of the row at hand */
+	HintKey		seen;			/* the last row's key, KEY_FIRST: none yet */
+	bool		passing;		/* false: passes nothing any more (rule 7) */
+	int			stride;			/* rows taken between two passes */
+	int			unpassed;		/* rows taken since the last one */
+	int64		steps;			/* rows looked at */
+	LeasedRun	leased;
+} Walk;
+
+extern bool WalkUsable(RowLeaf *leaf, Queue *q);
+extern void WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now,
+					  text *group, int64 max_rows);
+extern bool WalkNext(Walk *w, ItemPointer tid);
+extern void WalkTook(Walk *w, bool taken);
+extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
+extern void WalkEnd(Walk *w);
+
+#endif							/* INBOX_WALK_H */
