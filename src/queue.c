@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
 #include "announce.h"
@@ -133,6 +134,10 @@ init_cache(void)
  * find_id_index
  *		A unique index on the id column alone, by which a row can be found
  *		without SQL; a table with children has none.
+ *
+ * Whether an index is partial, its row of pg_index tells.  Asking the
+ * relcache for the predicate would evaluate constant parts of it, and so run
+ * functions of the table's owner as whoever meets the queue.
  */
 static Oid
 find_id_index(Relation rel, AttrNumber id)
@@ -152,7 +157,7 @@ find_id_index(Relation rel, AttrNumber id)
 		if (form->indisvalid && form->indisunique && form->indimmediate &&
 			form->indnkeyatts == 1 && form->indkey.values[0] == id &&
 			index->rd_rel->relam == BTREE_AM_OID &&
-			RelationGetIndexPredicate(index) == NIL)
+			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
 			found = RelationGetRelid(index);
 		index_close(index, AccessShareLock);
 		if (OidIsValid(found))
