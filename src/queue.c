@@ -400,6 +400,25 @@ QueueOpen(text *name, LOCKMODE lockmode)
 }
 
 /*
+ * QueueOpenType
+ *		The queue that has this row type, whose table is yet to be locked; by
+ *		then it may have been dropped.
+ */
+Queue *
+QueueOpenType(Oid type, LOCKMODE lockmode)
+{
+	Oid			relid = get_typ_typrelid(type);
+
+	LockRelationOid(relid, lockmode);
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the queue has been dropped"),
+				 errhint("Create it with inbox_create.")));
+	return QueueOpenOid(relid);
+}
+
+/*
  * QueueTryOpen
  *		For those who go through all queues: NULL when the table has gone, is
  *		no queue any more, or (with nowait) when somebody holds a lock in the
