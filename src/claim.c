@@ -25,7 +25,6 @@
 #include "miscadmin.h"
 #include "receipt.h"
 #include "settle.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -255,17 +254,15 @@ Datum
 inbox_claim_row(PG_FUNCTION_ARGS)
 {
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-	Oid			relid = get_typ_typrelid(type);
 
 	ArgRequireWritable("inbox_claim");
-	if (!OidIsValid(relid))
+	if (!OidIsValid(get_typ_typrelid(type)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("inbox_claim takes the name of a queue as text, or NULL of its row type, not a value of type %s",
 						format_type_be(type)),
 				 errhint("Write inbox_claim('name'), or inbox_claim(NULL::name) for whole rows.")));
-	LockRelationOid(relid, RowExclusiveLock);
-	claim_call(fcinfo, QueueOpenOid(relid), 1, SHAPE_ROW);
+	claim_call(fcinfo, QueueOpenType(type, RowExclusiveLock), 1, SHAPE_ROW);
 	return (Datum) 0;
 }
 
@@ -364,7 +361,6 @@ inbox_receipt(PG_FUNCTION_ARGS)
 {
 	HeapTupleHeader header;
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-	Oid			relid = get_typ_typrelid(type);
 	HeapTupleData tuple;
 	TupleDesc	desc;
 	TupleTableSlot *slot;
@@ -375,7 +371,7 @@ inbox_receipt(PG_FUNCTION_ARGS)
 	bool		isnull;
 	char	   *receipt = NULL;
 
-	if (!OidIsValid(relid))
+	if (!OidIsValid(get_typ_typrelid(type)))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("inbox_receipt takes a row of a queue, not a value of type %s",
@@ -383,8 +379,7 @@ inbox_receipt(PG_FUNCTION_ARGS)
 				 errhint("Select from the queue itself, as in SELECT inbox_receipt(q) FROM some_queue q.")));
 	if (PG_ARGISNULL(0))
 		PG_RETURN_NULL();
-	LockRelationOid(relid, AccessShareLock);
-	q = QueueOpenOid(relid);
+	q = QueueOpenType(type, AccessShareLock);
 	header = PG_GETARG_HEAPTUPLEHEADER(0);
 	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
 	ItemPointerSetInvalid(&tuple.t_self);

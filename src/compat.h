@@ -17,12 +17,14 @@
 #error "inbox needs PostgreSQL 15 or newer"
 #endif
 
+#include "access/genam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_relation.h"
 #include "utils/acl.h"
+#include "utils/backend_status.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
@@ -62,6 +64,28 @@ MakeResultRangeTable(EState *estate, Relation rel)
 #else
 	ExecInitRangeTable(estate, list_make1(rte));
 	return &rte->updatedCols;
+#endif
+}
+
+/* 18 counts index searches in a structure of the caller's */
+static inline IndexScanDesc
+BeginIndexScan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
+{
+#if PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
+#else
+	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/* one of pgstat_fetch_stat_numbackends() entries, from 1 */
+static inline LocalPgBackendStatus *
+LocalBackendStatus(int i)
+{
+#if PG_VERSION_NUM >= 160000
+	return pgstat_get_local_beentry_by_index(i);
+#else
+	return pgstat_fetch_stat_local_beentry(i);
 #endif
 }
 

@@ -21,11 +21,13 @@
 #include "catalog/pg_index.h"
 #include "indexcheck.h"
 #include "nodes/bitmapset.h"
+#include "nodes/makefuncs.h"
 #include "nodes/primnodes.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 /* does an index have the property asked for? */
 typedef bool (*IndexTest) (Relation index, const RoleColumn *col);
@@ -52,6 +54,28 @@ find_index(Relation rel, const RoleColumn *col, IndexTest test)
 	}
 	list_free(indexes);
 	return found;
+}
+
+/*
+ * index_tree
+ *		An index's predicate or expressions as they are stored, or NULL.  The
+ *		relcache would hand them out evaluated where they are constant: it
+ *		would run functions of the table's owner as whoever asks.
+ */
+static Node *
+index_tree(Relation index, AttrNumber attno)
+{
+	bool		isnull;
+	Datum		datum = SysCacheGetAttr(INDEXRELID, index->rd_indextuple,
+										attno, &isnull);
+
+	return isnull ? NULL : stringToNode(TextDatumGetCString(datum));
+}
+
+static bool
+is_partial(Relation index)
+{
+	return index_tree(index, Anum_pg_index_indpred) != NULL;
 }
 
 static bool
@@ -82,10 +106,10 @@ on_column_alone(Relation index, AttrNumber attno)
 static bool
 predicate_is(Relation index, AttrNumber not_null, AttrNumber null)
 {
-	List	   *predicate = RelationGetIndexPredicate(index);
+	Node	   *predicate = index_tree(index, Anum_pg_index_indpred);
 	ListCell   *lc;
 
-	foreach(lc, predicate)
+	foreach(lc, make_ands_implicit((Expr *) predicate))
 	{
 		NullTest   *test = (NullTest *) lfirst(lc);
 		AttrNumber	attno;
@@ -93,7 +117,8 @@ predicate_is(Relation index, AttrNumber not_null, AttrNumber null)
 		if (!IsA(test, NullTest) || !IsA(test->arg, Var))
 			return false;
 		attno = ((Var *) test->arg)->varattno;
-		if (attno != (test->nulltesttype == IS_NULL ? null : not_null))
+		if (attno <= 0 ||
+			attno != (test->nulltesttype == IS_NULL ? null : not_null))
 			return false;
 	}
 	return true;
@@ -104,21 +129,21 @@ predicate_names(Relation index, AttrNumber attno)
 {
 	Bitmapset  *columns = NULL;
 
-	pull_varattnos((Node *) RelationGetIndexPredicate(index), 1, &columns);
+	pull_varattnos(index_tree(index, Anum_pg_index_indpred), 1, &columns);
 	return bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns);
 }
 
 static bool
 is_id_index(Relation index, const RoleColumn *col)
 {
-	return is_unique_now(index) && RelationGetIndexPredicate(index) == NIL &&
+	return is_unique_now(index) && !is_partial(index) &&
 		on_column_alone(index, col[ROLE_ID].attno);
 }
 
 static bool
 is_wider_id_index(Relation index, const RoleColumn *col)
 {
-	if (!is_unique_now(index) || RelationGetIndexPredicate(index) != NIL)
+	if (!is_unique_now(index) || is_partial(index))
 		return false;
 	for (int i = 0; i < index->rd_index->indnkeyatts; i++)
 	{
@@ -281,8 +306,12 @@ claim_order(const RoleColumn *col, Role *order)
 	return n;
 }
 
-static bool
-is_claim_index(Relation index, const RoleColumn *col)
+/*
+ * IndexIsClaim
+ *		Does this index hold every unfinished row, in claim order?
+ */
+bool
+IndexIsClaim(Relation index, const RoleColumn *col)
 {
 	Role		order[3];
 	int			n = claim_order(col, order);
@@ -340,7 +369,7 @@ is_bare_claim_index(Relation index, const RoleColumn *col)
 {
 	Role		order[3];
 
-	return is_claim_index(index, col) && !index->rd_index->indisunique &&
+	return IndexIsClaim(index, col) && !index->rd_index->indisunique &&
 		index->rd_index->indnatts == claim_order(col, order);
 }
 
@@ -364,8 +393,8 @@ has_lease_column(Relation index, const RoleColumn *col)
 	for (int i = 0; i < index->rd_index->indnatts; i++)
 		columns = bms_add_member(columns, index->rd_index->indkey.values[i] -
 								 FirstLowInvalidHeapAttributeNumber);
-	pull_varattnos((Node *) RelationGetIndexExpressions(index), 1, &columns);
-	pull_varattnos((Node *) RelationGetIndexPredicate(index), 1, &columns);
+	pull_varattnos(index_tree(index, Anum_pg_index_indexprs), 1, &columns);
+	pull_varattnos(index_tree(index, Anum_pg_index_indpred), 1, &columns);
 	for (int i = 0; i < lengthof(lease); i++)
 	{
 		AttrNumber	attno = col[lease[i]].attno;
@@ -386,7 +415,7 @@ IndexWarn(Relation rel, const RoleColumn *col)
 {
 	Oid			lease_index = find_index(rel, col, has_lease_column);
 
-	if (!OidIsValid(find_index(rel, col, is_claim_index)))
+	if (!OidIsValid(find_index(rel, col, IndexIsClaim)))
 		ereport(WARNING,
 				(errmsg("no index of \"%s\" serves the claim order",
 						RelationGetRelationName(rel)),

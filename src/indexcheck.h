@@ -17,6 +17,7 @@ extern Oid	IndexFindClaim(Relation rel, const RoleColumn *col);
 extern Oid	IndexFindDedup(Relation rel, const RoleColumn *col);
 extern char *IndexClaimSql(Oid relid, const RoleColumn *col);
 extern char *IndexDedupSql(Oid relid, const RoleColumn *col);
+extern bool IndexIsClaim(Relation index, const RoleColumn *col);
 extern void IndexWarn(Relation rel, const RoleColumn *col);
 
 #endif							/* INBOX_INDEXCHECK_H */

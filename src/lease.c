@@ -135,18 +135,34 @@ LeaseSpent(Queue *q, const LeaseRow *row)
 }
 
 /*
+ * LeaseStateOf
+ *		What a row is, for claims and for whoever looks.  A lease that ends
+ *		exactly now has ended; a row whose due time is NULL is parked.
+ */
+LeaseState
+LeaseStateOf(Queue *q, const LeaseRow *row, TimestampTz now)
+{
+	if (row->finished)
+		return LEASE_FINISHED;
+	if (row->leased && row->locked_until > now)
+		return LEASE_LIVE;
+	if (LeaseSpent(q, row))
+		return LEASE_SPENT;
+	if (QueueHas(q, ROLE_DUE_AT) && (!row->has_due || row->due_at > now))
+		return LEASE_DELAYED;
+	return row->leased ? LEASE_EXPIRED : LEASE_READY;
+}
+
+/*
  * LeaseClaimable
- *		Rule 1.  A lease that ends exactly now has ended; a row whose due time
- *		is NULL is parked.
+ *		Rule 1.
  */
 bool
 LeaseClaimable(Queue *q, const LeaseRow *row, TimestampTz now)
 {
-	if (row->finished || LeaseSpent(q, row))
-		return false;
-	if (QueueHas(q, ROLE_DUE_AT) && (!row->has_due || row->due_at > now))
-		return false;
-	return !row->leased || row->locked_until <= now;
+	LeaseState	state = LeaseStateOf(q, row, now);
+
+	return state == LEASE_READY || state == LEASE_EXPIRED;
 }
 
 void

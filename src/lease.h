@@ -25,12 +25,27 @@ typedef struct LeaseRow
 	bool		finished;		/* processed_at is not NULL */
 } LeaseRow;
 
+/* Every row is in exactly one of these. */
+typedef enum LeaseState
+{
+	LEASE_READY,				/* claimable, and not leased since it was
+								 * sent, retried or released */
+	LEASE_EXPIRED,				/* claimable, because its lease has ended */
+	LEASE_DELAYED,				/* not due yet, or parked */
+	LEASE_LIVE,
+	LEASE_SPENT,				/* to be buried */
+	LEASE_FINISHED
+} LeaseState;
+
+#define NUM_LEASE_STATES	(LEASE_FINISHED + 1)
+
 extern TimestampTz LeaseNow(void);
 extern int64 LeaseSeconds(Queue *q, FunctionCallInfo fcinfo, int arg);
 extern void LeaseReadRow(Queue *q, const AttrNumber *attnos,
 						 TupleTableSlot *slot, LeaseRow *row);
 extern int64 LeaseReported(Queue *q, const LeaseRow *row);
 extern bool LeaseSpent(Queue *q, const LeaseRow *row);
+extern LeaseState LeaseStateOf(Queue *q, const LeaseRow *row, TimestampTz now);
 extern bool LeaseClaimable(Queue *q, const LeaseRow *row, TimestampTz now);
 
 extern void ChangeInit(RowChange *change);

@@ -31,6 +31,7 @@
 #include "access/stratnum.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "errors.h"
 #include "locate.h"
 #include "miscadmin.h"
@@ -88,7 +89,7 @@ LocateBegin(Locator *loc, RowWriter *w)
 	leaf = WriterLeaf(w, q->relid);
 	loc->index = index_open(q->id_index, AccessShareLock);
 	loc->slot = table_slot_create(leaf->rel, NULL);
-	loc->scan = index_beginscan(leaf->rel, loc->index, SnapshotAny, 1, 0);
+	loc->scan = BeginIndexScan(leaf->rel, loc->index, SnapshotAny, 1);
 	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
 }
 

@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
 #include "announce.h"
@@ -135,6 +136,10 @@ init_cache(void)
  * find_id_index
  *		A unique index on the id column alone, by which a row can be found
  *		without SQL; a table with children has none.
+ *
+ * Whether an index is partial, its row of pg_index tells.  Asking the
+ * relcache for the predicate would evaluate constant parts of it, and so run
+ * functions of the table's owner as whoever meets the queue.
  */
 static Oid
 find_id_index(Relation rel, AttrNumber id)
@@ -154,7 +159,7 @@ find_id_index(Relation rel, AttrNumber id)
 		if (form->indisvalid && form->indisunique && form->indimmediate &&
 			form->indnkeyatts == 1 && form->indkey.values[0] == id &&
 			index->rd_rel->relam == BTREE_AM_OID &&
-			RelationGetIndexPredicate(index) == NIL)
+			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
 			found = RelationGetRelid(index);
 		index_close(index, AccessShareLock);
 		if (OidIsValid(found))
@@ -414,6 +419,25 @@ Queue *
 QueueOpen(text *name, LOCKMODE lockmode)
 {
 	return QueueOpenOid(QueueResolve(name, lockmode));
+}
+
+/*
+ * QueueOpenType
+ *		The queue that has this row type, whose table is yet to be locked; by
+ *		then it may have been dropped.
+ */
+Queue *
+QueueOpenType(Oid type, LOCKMODE lockmode)
+{
+	Oid			relid = get_typ_typrelid(type);
+
+	LockRelationOid(relid, lockmode);
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the queue has been dropped"),
+				 errhint("Create it with inbox_create.")));
+	return QueueOpenOid(relid);
 }
 
 /*

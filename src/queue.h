@@ -83,6 +83,7 @@ typedef struct Queue
 extern void QueueInit(void);
 extern Queue *QueueOpen(text *name, LOCKMODE lockmode);
 extern Queue *QueueOpenOid(Oid relid);
+extern Queue *QueueOpenType(Oid type, LOCKMODE lockmode);
 extern Queue *QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait);
 extern void QueueClose(Queue *q);
 extern SPIPlanPtr QueueFindPlan(Queue *q, PlanKind kind, uint32 variant);

@@ -137,21 +137,37 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 }
 
 /*
+ * Could this settlement take the row out of the table?
+ */
+static bool
+may_remove(Queue *q, Outcome outcome)
+{
+	return deletes(q, outcome) || outcome == OUTCOME_DEAD ||
+		(outcome == OUTCOME_RETRY && q->settings.max_attempts > 0);
+}
+
+/*
  * settle_all
- *		Check the caller's rights for all that is asked, then settle.
+ *		Check the caller's rights for all that is asked, then settle.  What
+ *		leaves the row in the table does not wait for a foreign key that is
+ *		about to refer to it.
  */
 static void
 settle_all(Settle *s)
 {
-	AclMode		mode = ACL_SELECT | ACL_UPDATE;
+	Queue	   *q = s->j.q;
+	AclMode		rights = ACL_SELECT | ACL_UPDATE;
+	LockTupleMode lock = LockTupleNoKeyExclusive;
 
 	for (int i = 0; i < s->j.n; i++)
 	{
-		if (deletes(s->j.q, s->requests[i].outcome))
-			mode |= ACL_DELETE;
+		if (deletes(q, s->requests[i].outcome))
+			rights |= ACL_DELETE;
+		if (may_remove(q, s->requests[i].outcome))
+			lock = LockTupleExclusive;
 	}
-	QueueCheckRights(s->j.q, mode);
-	JudgeAll(&s->j, LockTupleExclusive);
+	QueueCheckRights(q, rights);
+	JudgeAll(&s->j, lock);
 }
 
 /*

@@ -34,6 +34,7 @@
 #include "commands/trigger.h"
 #include "compat.h"
 #include "executor/executor.h"
+#include "locate.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -110,7 +111,8 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 	TriggerDesc *roottrig = root->trigdesc;
 	bool		plain;
 
-	plain = rel->rd_rules == NULL && root->rd_rules == NULL &&
+	leaf->rules = rel->rd_rules != NULL || root->rd_rules != NULL;
+	plain = !leaf->rules &&
 		check_enable_rls(q->relid, InvalidOid, true) != RLS_ENABLED &&
 		!(rel->rd_att->constr && rel->rd_att->constr->has_generated_stored);
 
@@ -296,13 +298,21 @@ update_plan(Queue *q, const RowChange *change, int *nargs)
  * execute_on_lock
  *		Run a statement that names one locked row version, on a snapshot that
  *		sees it; the number of rows it wrote.
+ *
+ * The statement looks at that address in every partition.  At SERIALIZABLE
+ * the rows it finds in the others must not become part of what the
+ * transaction has read; but a rule may read anything, so it gets an ordinary
+ * snapshot.
  */
 static uint64
-execute_on_lock(SPIPlanPtr plan, Datum *values, char *nulls)
+execute_on_lock(RowWriter *w, RowLeaf *leaf, SPIPlanPtr plan, Datum *values,
+				char *nulls)
 {
-	int			rc = SPI_execute_snapshot(plan, values, nulls,
-										  GetLatestSnapshot(), InvalidSnapshot,
-										  false, true, 0);
+	SnapshotData copy;
+	Snapshot	snapshot = leaf->rules ? GetLatestSnapshot() :
+		FreshSnapshot(w->q, &copy);
+	int			rc = SPI_execute_snapshot(plan, values, nulls, snapshot,
+										  InvalidSnapshot, false, true, 0);
 
 	if (rc < 0)
 		elog(ERROR, "SPI_execute_snapshot returned %s",
@@ -354,7 +364,7 @@ update_by_sql(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 	nulls[n++] = ' ';
 	values[n] = PointerGetDatum(&leaf->old->tts_tid);
 	nulls[n] = ' ';
-	if (execute_on_lock(plan, values, nulls) > 0)
+	if (execute_on_lock(w, leaf, plan, values, nulls) > 0)
 	{
 		slot = read_back(w);
 	}
@@ -394,7 +404,7 @@ delete_by_sql(RowWriter *w, RowLeaf *leaf)
 							 2, (Oid[]) {OIDOID, TIDOID}, 0);
 	values[0] = ObjectIdGetDatum(RelationGetRelid(leaf->rel));
 	values[1] = PointerGetDatum(&leaf->old->tts_tid);
-	deleted = execute_on_lock(plan, values, NULL) > 0;
+	deleted = execute_on_lock(w, leaf, plan, values, NULL) > 0;
 	SPI_finish();
 	return deleted;
 }

@@ -34,6 +34,7 @@ typedef struct RowLeaf
 	struct EState *estate;
 	struct ResultRelInfo *rri;
 	Bitmapset **updated;		/* columns the write at hand changes */
+	bool		rules;			/* has rewrite rules */
 	bool		direct_update;	/* without SQL */
 	bool		direct_delete;
 	struct RowLeaf *next;

@@ -228,3 +228,95 @@ CREATE VIEW inbox_dead AS SELECT * FROM inbox_dead_letters();
 COMMENT ON VIEW inbox_dead IS
 'dead letters of all queues, as far as the current user may read them';
 GRANT SELECT ON inbox_dead TO PUBLIC;
+
+CREATE FUNCTION inbox_queue_status(
+	OUT queue text,
+	OUT lease interval,
+	OUT max_attempts int,
+	OUT dead_letter text,
+	OUT dead_group text,
+	OUT backoff interval,
+	OUT backoff_max interval,
+	OUT retention interval,
+	OUT paused boolean,
+	OUT fifo boolean,
+	OUT ready bigint,
+	OUT delayed bigint,
+	OUT leased bigint,
+	OUT expired bigint,
+	OUT spent bigint,
+	OUT finished bigint,
+	OUT dead bigint,
+	OUT estimated boolean,
+	OUT oldest_ready_age interval,
+	OUT table_bytes bigint,
+	OUT dead_rows bigint,
+	OUT oldest_snapshot_pid int,
+	OUT oldest_snapshot_holder text,
+	OUT oldest_snapshot_age interval,
+	OUT oldest_snapshot_xids bigint,
+	OUT problem text
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'inbox_queue_status_0_1'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION inbox_queue_status() IS
+'what view inbox_queues shows; use the view';
+
+CREATE VIEW inbox_queues AS
+	SELECT * FROM inbox_queue_status();
+COMMENT ON VIEW inbox_queues IS
+'each queue of this database on which the current user has any privilege, all of them for pg_monitor: settings, counts, ages, and who keeps dead rows from removal; every message is in one of ready, delayed, leased, expired, spent, finished and dead';
+COMMENT ON COLUMN inbox_queues.queue IS 'schema-qualified name, quoted where SQL needs it';
+COMMENT ON COLUMN inbox_queues.lease IS 'how long a claim lasts when it does not say';
+COMMENT ON COLUMN inbox_queues.max_attempts IS 'deliveries before a message is buried; NULL: no limit';
+COMMENT ON COLUMN inbox_queues.dead_letter IS 'table or queue in which messages are buried';
+COMMENT ON COLUMN inbox_queues.dead_group IS 'group_key under which dead letters stay in the queue''s own table';
+COMMENT ON COLUMN inbox_queues.backoff IS 'pause before the first retry; doubles with each further one';
+COMMENT ON COLUMN inbox_queues.backoff_max IS 'longest pause before a retry';
+COMMENT ON COLUMN inbox_queues.retention IS 'how long finished messages are kept; NULL: they are not purged';
+COMMENT ON COLUMN inbox_queues.paused IS 'whether claims get nothing; the counts do not change by it';
+COMMENT ON COLUMN inbox_queues.fifo IS 'whether at most one message of a group is in work';
+COMMENT ON COLUMN inbox_queues.ready IS 'claimable, and not by the end of a lease';
+COMMENT ON COLUMN inbox_queues.delayed IS 'not due yet, or without a due time';
+COMMENT ON COLUMN inbox_queues.leased IS 'under a lease that has not ended';
+COMMENT ON COLUMN inbox_queues.expired IS 'claimable because a lease ended without being settled';
+COMMENT ON COLUMN inbox_queues.spent IS 'delivered as often as allowed, not settled, lease over: waiting to be buried by the worker or inbox_reap';
+COMMENT ON COLUMN inbox_queues.finished IS 'processed and kept';
+COMMENT ON COLUMN inbox_queues.dead IS 'dead letters; NULL where there are none, or they go to another queue and are counted there';
+COMMENT ON COLUMN inbox_queues.estimated IS 'true: the table is large and at least one count is extrapolated from a random sample of its pages; what few messages have in common may be missed';
+COMMENT ON COLUMN inbox_queues.oldest_ready_age IS 'how long the message has been claimable that has been so longest: since it was sent, was due, and its last lease ended; with estimates, of the messages looked at';
+COMMENT ON COLUMN inbox_queues.table_bytes IS 'size of the table with its partitions, without indexes and TOAST';
+COMMENT ON COLUMN inbox_queues.dead_rows IS 'row versions waiting for VACUUM, as the statistics system has it';
+COMMENT ON COLUMN inbox_queues.oldest_snapshot_pid IS 'process that holds the oldest snapshot which VACUUM must respect in this database; the same for all queues; NULL: nobody, or no process';
+COMMENT ON COLUMN inbox_queues.oldest_snapshot_holder IS 'what that is: client backend, walsender, prepared transaction, replication slot or other process';
+COMMENT ON COLUMN inbox_queues.oldest_snapshot_age IS 'time since its transaction began or was prepared; NULL where not known, as for a slot';
+COMMENT ON COLUMN inbox_queues.oldest_snapshot_xids IS 'writing transactions begun since that snapshot, in the whole server';
+COMMENT ON COLUMN inbox_queues.problem IS 'why counts are missing: a table is locked, or the queue is broken';
+GRANT SELECT ON inbox_queues TO PUBLIC;
+
+CREATE FUNCTION inbox_lease_status(
+	OUT queue text,
+	OUT id text,
+	OUT attempt int,
+	OUT claimed_at timestamptz,
+	OUT locked_until timestamptz,
+	OUT remaining interval,
+	OUT group_key text
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'inbox_lease_status_0_1'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION inbox_lease_status() IS
+'what view inbox_leases shows; use the view';
+
+CREATE VIEW inbox_leases AS
+	SELECT * FROM inbox_lease_status();
+COMMENT ON VIEW inbox_leases IS
+'every live lease in the queues that the current user may read, by his own rights and row security; reads the tables whole';
+COMMENT ON COLUMN inbox_leases.queue IS 'schema-qualified name, quoted where SQL needs it';
+COMMENT ON COLUMN inbox_leases.id IS 'id of the message';
+COMMENT ON COLUMN inbox_leases.attempt IS 'which delivery this is, from 1; NULL where the queue does not count';
+COMMENT ON COLUMN inbox_leases.claimed_at IS 'when it was claimed; NULL where the queue does not keep it';
+COMMENT ON COLUMN inbox_leases.locked_until IS 'when the lease ends';
+COMMENT ON COLUMN inbox_leases.remaining IS 'time until then';
+COMMENT ON COLUMN inbox_leases.group_key IS 'group of the message';
+GRANT SELECT ON inbox_leases TO PUBLIC;
