@@ -19,6 +19,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
+#include "changed.h"
 #include "deadletter.h"
 #include "indexcheck.h"
 #include "nodes/nodeFuncs.h"
@@ -369,5 +370,7 @@ inbox_adopt(PG_FUNCTION_ARGS)
 	register_table(rel, col, dead, &settings);
 	warn(rel, col);
 	relation_close(rel, NoLock);
+	if (settings.triggers)
+		ChangedAddTriggers(relid, get_func_namespace(fcinfo->flinfo->fn_oid));
 	PG_RETURN_TEXT_P(cstring_to_text(name));
 }

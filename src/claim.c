@@ -23,6 +23,7 @@
 #include "lease.h"
 #include "locate.h"
 #include "miscadmin.h"
+#include "pending.h"
 #include "receipt.h"
 #include "settle.h"
 #include "utils/builtins.h"
@@ -38,6 +39,7 @@ typedef struct Claim
 	TimestampTz now;			/* the one instant of rule 2 */
 	int64		lease;			/* seconds */
 	RowWriter	writer;
+	Finder	   *finder;			/* NULL: the caller names the rows */
 	DeliverySink *sink;
 	MemoryContext row_cxt;		/* reset for each row */
 } Claim;
@@ -50,6 +52,27 @@ PG_FUNCTION_INFO_V1(inbox_stamp);
 PG_FUNCTION_INFO_V1(inbox_receipt);
 
 /*
+ * tell_hints
+ *		Note what the hints will have to know of a lease just written; "before"
+ *		is the version that was claimable.
+ */
+static void
+tell_hints(Claim *c, const LeaseRow *before, TupleTableSlot *slot)
+{
+	AttrNumber *attnos;
+	LeaseRow	after;
+	HintRange	keys;
+
+	if (!OidIsValid(c->q->order_index))
+		return;
+	attnos = WriterLeaf(&c->writer, slot->tts_tableOid)->attnos;
+	LeaseReadRow(c->q, attnos, slot, &after);
+	KeysOfRow(c->q, attnos, slot, &keys);
+	PendingLease(c->q, c->finder == NULL ? LEASE_LATER :
+				 FindLeaseKind(c->finder, before), &after, &keys);
+}
+
+/*
  * lease_version
  *		Lock this version of a row and write the lease; NULL when it cannot be
  *		had.
@@ -59,6 +82,7 @@ lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 {
 	LeaseRow	row;
 	RowChange	change;
+	TupleTableSlot *slot;
 
 	if (LockVersion(leaf, tid, GetActiveSnapshot(), LockTupleNoKeyExclusive,
 					LockWaitSkip, 0) != TM_Ok)
@@ -66,7 +90,10 @@ lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 	LeaseReadRow(c->q, leaf->attnos, leaf->old, &row);
 	Assert(LeaseClaimable(c->q, &row, c->now));
 	ChangeTake(&change, c->q, &row, c->now, c->lease);
-	return WriterUpdate(&c->writer, leaf, &change);
+	slot = WriterUpdate(&c->writer, leaf, &change);
+	if (slot != NULL)
+		tell_hints(c, &row, slot);
+	return slot;
 }
 
 /*
@@ -142,6 +169,7 @@ claim_begin(Claim *c, Queue *q, int64 lease, DeliverySink *sink)
 {
 	c->q = q;
 	c->lease = lease;
+	c->finder = NULL;
 	c->sink = sink;
 	c->now = LeaseNow();
 	c->row_cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox claim row",
@@ -173,12 +201,17 @@ claim_rows(Queue *q, int64 max_rows, int64 lease, text *group,
 	if (max_rows == 0 || q->settings.paused)
 		return;
 	claim_begin(&c, q, lease, sink);
-	FindBegin(&finder, q, c.now, group, max_rows);
+	FindBegin(&finder, &c.writer, c.now, group, max_rows);
+	c.finder = &finder;
 	while (taken < max_rows && FindNext(&finder, &relid, &tid))
 	{
-		if (take_row(&c, relid, &tid))
-			taken++;
+		bool		took = take_row(&c, relid, &tid);
+
+		FindTook(&finder, took);
+		taken += took;
 	}
+	/* a search by SQL has the writer's memory, a walk uses its table */
+	FindStop(&finder);
 	claim_end(&c);
 	FindEnd(&finder);
 }

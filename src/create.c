@@ -29,6 +29,7 @@
 #include "access/table.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "changed.h"
 #include "common/hashfn.h"
 #include "deadletter.h"
 #include "miscadmin.h"
@@ -299,5 +300,7 @@ inbox_create(PG_FUNCTION_ARGS)
 	create_indexes(name, col);
 	register_queue(get_relname_relid(rv->relname, namespaceid), col, dead,
 				   &settings);
+	ChangedAddTriggers(get_relname_relid(rv->relname, namespaceid),
+					   get_func_namespace(fcinfo->flinfo->fn_oid));
 	PG_RETURN_TEXT_P(cstring_to_text(name));
 }

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "changed.h"
 #include "deadletter.h"
 #include "errors.h"
 #include "setup.h"
@@ -86,6 +87,7 @@ inbox_forget(PG_FUNCTION_ARGS)
 				 errhint("There is nothing to forget.")));
 	check_no_user(relid, &settings);
 	LabelRemove(relid);
+	ChangedDropTriggers(relid);
 	if (settings.kind == LABEL_QUEUE)
 		DeadLetterDetach(settings.dead_letter, false);
 	PG_RETURN_VOID();

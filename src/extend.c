@@ -11,6 +11,7 @@
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "judge.h"
+#include "pending.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -29,6 +30,7 @@ extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 {
 	Extend	   *e = (Extend *) j;
 	RowChange	change;
+	HintRange	keys;
 
 	ChangeExtend(&change, j->q, row, j->now, e->lease);
 	e->rows[item] = *row;
@@ -41,6 +43,11 @@ extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 		/* the write may have moved it to another partition */
 		leaf = WriterLeaf(&j->writer, slot->tts_tableOid);
 		LeaseReadRow(j->q, leaf->attnos, slot, &e->rows[item]);
+		if (OidIsValid(j->q->order_index))
+		{
+			KeysOfRow(j->q, leaf->attnos, slot, &keys);
+			PendingExtend(j->q, row, &e->rows[item], &keys);
+		}
 	}
 	return VERDICT_OK;
 }

@@ -19,7 +19,7 @@
  * queue that was empty when last analyzed, and stay with it while a million
  * rows arrive.
  *
- * SPI stays connected from FindBegin to FindEnd.
+ * SPI stays connected from FindBegin to FindEnd where SQL is used.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,6 +31,7 @@
 #include "lib/stringinfo.h"
 #include "locate.h"
 #include "miscadmin.h"
+#include "settings.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -60,23 +61,78 @@ static const char *const planner_off[] = {
 	"enable_indexonlyscan", "jit"
 };
 
+/*
+ * FindBegin
+ *		Plain tables are walked (walk.c), the others searched by SQL.
+ */
 void
-FindBegin(Finder *f, Queue *q, TimestampTz now, text *group, int64 max_rows)
+FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
+		  int64 max_rows)
 {
-	memset(f, 0, sizeof(*f));
+	Queue	   *q = w->q;
+
+	memset(f, 0, offsetof(Finder, walk));
+	memset((char *) f + offsetof(Finder, started), 0,
+		   sizeof(Finder) - offsetof(Finder, started));
 	f->q = q;
 	f->now = now;
 	f->group = group;
 	f->chunk = Min(max_rows, MAX_CHUNK);
-	SPI_connect();
+	if (InboxDirect && OidIsValid(q->order_index))
+	{
+		RowLeaf    *leaf = WriterLeaf(w, q->relid);
+
+		f->walking = WalkUsable(leaf, q);
+		if (f->walking)
+			WalkBegin(&f->walk, q, leaf, now, group, max_rows);
+	}
+	if (!f->walking)
+		SPI_connect();
 }
 
+/*
+ * FindStop
+ *		No more rows are wanted.
+ */
+void
+FindStop(Finder *f)
+{
+	if (f->walking)
+		WalkEnd(&f->walk);
+	else if (f->portal != NULL)
+		SPI_cursor_close(f->portal);
+}
+
+/*
+ * FindEnd
+ *		Frees all that was allocated since FindBegin, where that was by SQL.
+ */
 void
 FindEnd(Finder *f)
 {
-	if (f->portal != NULL)
-		SPI_cursor_close(f->portal);
-	SPI_finish();
+	if (!f->walking)
+		SPI_finish();
+}
+
+/*
+ * FindTook
+ *		Tells whether the row that FindNext returned last was taken.
+ */
+void
+FindTook(Finder *f, bool taken)
+{
+	if (f->walking)
+		WalkTook(&f->walk, taken);
+}
+
+/*
+ * FindLeaseKind
+ *		Which ledger its lease goes into.  A row found by SQL may be anywhere.
+ */
+LeaseKind
+FindLeaseKind(Finder *f, const LeaseRow *row)
+{
+	return f->walking ? WalkLeaseKind(&f->walk, row) : LEASE_LATER;
 }
 
 static void
@@ -273,6 +329,11 @@ FindNext(Finder *f, Oid *relid, ItemPointer tid)
 	TupleDesc	desc;
 	bool		isnull;
 
+	if (f->walking)
+	{
+		*relid = f->q->relid;
+		return WalkNext(&f->walk, tid);
+	}
 	if (f->next >= f->nrows && !next_chunk(f))
 	{
 		f->nrows = f->next = 0;

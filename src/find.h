@@ -9,13 +9,16 @@
 #define INBOX_FIND_H
 
 #include "executor/spi.h"
-#include "queue.h"
+#include "lease.h"
+#include "walk.h"
 
 typedef struct Finder
 {
 	Queue	   *q;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
+	bool		walking;		/* without SQL; all below but "walk" unused */
+	Walk		walk;
 	uint64		chunk;			/* how many rows to read at a time */
 	/* where we are */
 	bool		started;
@@ -27,9 +30,12 @@ typedef struct Finder
 	uint64		next;
 } Finder;
 
-extern void FindBegin(Finder *f, Queue *q, TimestampTz now, text *group,
+extern void FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 					  int64 max_rows);
 extern bool FindNext(Finder *f, Oid *relid, ItemPointer tid);
+extern void FindTook(Finder *f, bool taken);
+extern LeaseKind FindLeaseKind(Finder *f, const LeaseRow *row);
+extern void FindStop(Finder *f);
 extern void FindEnd(Finder *f);
 
 #endif							/* INBOX_FIND_H */

@@ -337,7 +337,7 @@ IndexIsClaim(Relation index, const RoleColumn *col)
 Oid
 IndexFindOrder(Relation rel, const RoleColumn *col)
 {
-	return find_index(rel, col, is_claim_index);
+	return find_index(rel, col, IndexIsClaim);
 }
 
 /*

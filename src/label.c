@@ -34,6 +34,7 @@
 #include "catalog/pg_type.h"
 #include "commands/seclabel.h"
 #include "label.h"
+#include "pending.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -194,6 +195,9 @@ void
 LabelWrite(Oid relid, const QueueSettings *settings)
 {
 	write_label(relid, 0, LabelFormat(settings));
+	/* other settings, other rows that are claimable */
+	if (settings->kind == LABEL_QUEUE)
+		PendingOpenAll(relid);
 }
 
 void

@@ -18,6 +18,7 @@
 #include "errors.h"
 #include "funcapi.h"
 #include "judge.h"
+#include "pending.h"
 #include "settle.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -91,25 +92,21 @@ deletes(Queue *q, Outcome outcome)
 		!QueueHas(q, ROLE_PROCESSED_AT);
 }
 
-static Verdict
-bury(Judgement *j, RowLeaf *leaf, BuryCause cause, const char *error)
-{
-	BuryRequire(j->q);
-	BuryRow(j->q, leaf, cause, error, false);
-	return VERDICT_DEAD;
-}
-
 /*
- * settle_row
- *		Settle a row that is locked and held.
+ * settle_write
+ *		Write what the settlement makes of the row, or delete it; *slot is the
+ *		version written, if any.
  */
 static Verdict
-settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
+settle_write(Judgement *j, RowLeaf *leaf, const LeaseRow *row,
+			 const Request *request, TupleTableSlot **slot)
 {
 	Queue	   *q = j->q;
-	Request    *request = &((Settle *) j)->requests[item];
+	BuryCause	cause = CAUSE_BURIED;
 	RowChange	change;
 
+	*slot = NULL;
+	ChangeInit(&change);
 	switch (request->outcome)
 	{
 		case OUTCOME_DONE:
@@ -122,18 +119,57 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 			ChangeFinish(&change, q, j->now, request->error);
 			break;
 		case OUTCOME_RETRY:
+			cause = CAUSE_FAILED;
 			if (LeaseSpent(q, row))
-				return bury(j, leaf, CAUSE_FAILED, request->error);
+				goto bury;
 			ChangeRetry(&change, q, row, j->now, request->delay, request->error);
 			break;
 		case OUTCOME_RELEASE:
 			ChangeRelease(&change, q, row, request->error);
 			break;
 		case OUTCOME_DEAD:
-			return bury(j, leaf, CAUSE_BURIED, request->error);
+			goto bury;
 	}
-	JudgeRequireWritten(j, WriterUpdate(&j->writer, leaf, &change) != NULL);
+	*slot = WriterUpdate(&j->writer, leaf, &change);
+	JudgeRequireWritten(j, *slot != NULL);
 	return VERDICT_OK;
+
+bury:
+	BuryRequire(q);
+	BuryRow(q, leaf, cause, request->error, false);
+	return VERDICT_DEAD;
+}
+
+/*
+ * settle_row
+ *		Settle a row that is locked and held.
+ */
+static Verdict
+settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
+{
+	Queue	   *q = j->q;
+	Request    *request = &((Settle *) j)->requests[item];
+	Outcome		outcome = request->outcome;
+	bool		hints = OidIsValid(q->order_index);
+	TupleTableSlot *slot;
+	HintRange	keys;
+	Verdict		verdict;
+
+	if (hints)
+		KeysOfRow(q, leaf->attnos, leaf->old, &keys);
+	verdict = settle_write(j, leaf, row, request, &slot);
+	if (!hints)
+		return verdict;
+	PendingSettle(q, row, &keys);
+	if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
+		PendingOpen(q, &keys, 1);
+	else if (slot != NULL && (outcome == OUTCOME_RETRY || outcome == OUTCOME_RELEASE))
+	{
+		KeysOfRow(q, WriterLeaf(&j->writer, slot->tts_tableOid)->attnos, slot,
+				  &keys);
+		PendingOpen(q, &keys, 1);
+	}
+	return verdict;
 }
 
 /*

@@ -31,9 +31,7 @@
 #include "settings.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "walk.h"
@@ -159,8 +157,9 @@ priority_operator(Oid type, StrategyNumber strategy)
  *		no other, at or behind w->lower.  Returns the number of keys added.
  */
 static int
-put_lower(Walk *w, ScanKey key, ScanKey members, AttrNumber attno)
+put_lower(Walk *w, ScanKey key, AttrNumber attno)
 {
+	ScanKey		members = w->lower_keys;
 	Queue	   *q = w->q;
 	bool		due = QueueHas(q, ROLE_DUE_AT);
 	Oid			idtype = q->col[ROLE_ID].type;
@@ -207,7 +206,6 @@ begin_level(Walk *w)
 {
 	Queue	   *q = w->q;
 	ScanKeyData keys[MAX_KEYS];
-	static ScanKeyData members[2];
 	AttrNumber	attno = 1;
 	int			n = 0;
 
@@ -224,7 +222,7 @@ begin_level(Walk *w)
 					Int64GetDatum(w->lower.priority));
 		attno++;
 	}
-	n += put_lower(w, &keys[n], members, attno);
+	n += put_lower(w, &keys[n], attno);
 	if (QueueHas(q, ROLE_DUE_AT))
 		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
 				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
@@ -285,15 +283,16 @@ next_level(Walk *w, int64 *priority)
 static void
 end_level(Walk *w)
 {
-	HintKey		to = w->from;
-	HintKey		settled = {w->lower.priority, PG_INT64_MAX, PG_INT64_MAX};
+	HintKey		to = w->seen;
 
 	if (QueueHas(w->q, ROLE_DUE_AT))
-		settled.due = w->now - SETTLED_USECS;
-	settled = KeyMin(&settled, &current_range(w)->hi);
-	if (w->q->col[ROLE_PRIORITY].attno == 0 && !QueueHas(w->q, ROLE_DUE_AT))
-		settled = w->seen;
-	to = KeyMax(&settled, &w->seen);
+	{
+		HintKey		settled = {w->lower.priority, w->now - SETTLED_USECS,
+		PG_INT64_MAX};
+
+		settled = KeyMin(&settled, &current_range(w)->hi);
+		to = KeyMax(&settled, &w->seen);
+	}
 	pass_to(w, &to);
 	w->scanning = false;
 }
@@ -319,11 +318,12 @@ advance(Walk *w)
 		CHECK_FOR_INTERRUPTS();
 		if (!begun)
 			w->lower = w->from = range->lo;
+		if (!levels && w->lower.priority < 0)
+			w->lower = (HintKey) {0, PG_INT64_MIN, PG_INT64_MIN};
 		if (levels && (begun || w->lower.priority == PG_INT64_MIN))
 		{
 			HintKey		first;
 
-			w->lower = begun ? w->lower : range->lo;
 			if (!next_level(w, &priority))
 				continue;
 			first = (HintKey) {priority, PG_INT64_MIN, PG_INT64_MIN};
@@ -331,7 +331,7 @@ advance(Walk *w)
 				continue;
 			w->lower = w->from = first;
 		}
-		else if (begun)
+		else if (begun || (!levels && w->lower.priority > 0))
 			continue;
 		w->seen = KeyBefore(&w->from);
 		begin_level(w);
@@ -352,7 +352,8 @@ other_group(Walk *w)
 	datum = slot_getattr(w->slot, attno, &isnull);
 	if (w->group != NULL)
 		return isnull ||
-			!DatumGetBool(DirectFunctionCall2Coll(texteq, DEFAULT_COLLATION_OID,
+			!DatumGetBool(DirectFunctionCall2Coll(texteq,
+												  TupleDescAttr(RelationGetDescr(w->leaf->rel), attno - 1)->attcollation,
 												  datum, PointerGetDatum(w->group)));
 	return !isnull && strcmp(TextDatumGetCString(datum),
 							 w->q->settings.dead_group) == 0;

@@ -29,6 +29,7 @@ typedef struct Walk
 	text	   *group;			/* only rows of this group_key, or NULL */
 	Relation	index;
 	IndexScanDesc scan;
+	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
 	TupleTableSlot *slot;		/* the row at hand */
 	HintView	view;
 	int			range;			/* of view.open, being walked */

@@ -32,6 +32,7 @@
 #include "access/xact.h"
 #include "catalog/partition.h"
 #include "commands/trigger.h"
+#include "changed.h"
 #include "compat.h"
 #include "executor/executor.h"
 #include "locate.h"
@@ -118,17 +119,14 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 
 	leaf->direct_update = plain && !may_move(q, rel) &&
 		has_rights(q->relid, ACL_SELECT | ACL_UPDATE) &&
-		!(trig && (trig->trig_update_before_row ||
-				   trig->trig_update_old_table ||
-				   trig->trig_update_new_table)) &&
-		!(roottrig && (roottrig->trig_update_before_statement ||
-					   roottrig->trig_update_after_statement));
+		!(trig && trig->trig_update_before_row) &&
+		ChangedOnlyOurs(trig, TRIGGER_TYPE_UPDATE) &&
+		ChangedOnlyOurs(roottrig, TRIGGER_TYPE_UPDATE);
 	leaf->direct_delete = plain &&
 		has_rights(q->relid, ACL_SELECT | ACL_DELETE) &&
-		!(trig && (trig->trig_delete_before_row ||
-				   trig->trig_delete_old_table)) &&
-		!(roottrig && (roottrig->trig_delete_before_statement ||
-					   roottrig->trig_delete_after_statement));
+		!(trig && trig->trig_delete_before_row) &&
+		ChangedOnlyOurs(trig, TRIGGER_TYPE_DELETE) &&
+		ChangedOnlyOurs(roottrig, TRIGGER_TYPE_DELETE);
 }
 
 /*
@@ -177,6 +175,18 @@ WriterLeaf(RowWriter *w, Oid relid)
 }
 
 /*
+ * Triggers that a write to a single row fires.
+ */
+static bool
+has_after_triggers(Relation rel)
+{
+	TriggerDesc *trig = rel->trigdesc;
+
+	return trig != NULL &&
+		(trig->trig_update_after_row || trig->trig_delete_after_row);
+}
+
+/*
  * prepare_direct
  *		What the executor's functions for a single row need.
  */
@@ -197,7 +207,7 @@ prepare_direct(RowWriter *w, RowLeaf *leaf)
 	leaf->rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(leaf->rri, leaf->rel, 1, NULL, 0);
 	ExecOpenIndices(leaf->rri, false);
-	if (leaf->rel->trigdesc != NULL && w->triggers == NULL)
+	if (has_after_triggers(leaf->rel) && w->triggers == NULL)
 	{
 		AfterTriggerBeginQuery();
 		w->triggers = leaf->estate;

@@ -48,6 +48,11 @@ CREATE FUNCTION inbox_adopt(queue text, id text = 'id',
 RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION inbox_adopt IS 'turn an existing table into a queue, telling what its columns are for; returns its qualified name';
 
+CREATE FUNCTION inbox_changed() RETURNS trigger
+AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON FUNCTION inbox_changed() IS
+'function of the triggers by which plain writes to a queue become known; not to be called';
+
 -- Send
 
 CREATE FUNCTION inbox_send(queue text, payload jsonb, headers jsonb = NULL,

@@ -1,0 +1,198 @@
+/*-------------------------------------------------------------------------
+ *
+ * changed.c
+ *	  The triggers by which plain INSERT, COPY and UPDATE reach the hints.
+ *
+ * A row that somebody writes by hand may be claimable, anywhere in the claim
+ * order.  AFTER STATEMENT triggers with transition tables tell us the keys of
+ * such rows; they are opened when the transaction commits.  Of an UPDATE only
+ * rows count whose place or lease has changed.  DELETE and TRUNCATE make
+ * nothing claimable.
+ *
+ * The triggers depend on the extension and go with it.  What they do not
+ * see (disabled triggers, logical replication, a partition written to
+ * directly) the reaper finds by and by.
+ *
+ * Our own writes to plain tables do not run statements, and tell the hints
+ * themselves.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "changed.h"
+#include "commands/trigger.h"
+#include "executor/executor.h"
+#include "pending.h"
+#include "setup.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/tuplestore.h"
+
+#define ON_INSERT	"inbox_inserted"
+#define ON_UPDATE	"inbox_updated"
+
+PG_FUNCTION_INFO_V1(inbox_changed);
+
+static bool
+is_ours(const Trigger *trigger)
+{
+	char	   *name = get_func_name(trigger->tgfoid);
+	bool		result = name != NULL && strcmp(name, "inbox_changed") == 0;
+
+	if (name != NULL)
+		pfree(name);
+	return result;
+}
+
+/*
+ * ChangedOnlyOurs
+ *		Does an event (TRIGGER_TYPE_UPDATE, …) concern no trigger, but ours,
+ *		that needs a statement: for its own sake or for transition tables?
+ */
+bool
+ChangedOnlyOurs(const TriggerDesc *triggers, int16 event)
+{
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		const Trigger *trigger = &triggers->triggers[i];
+
+		if ((trigger->tgtype & event) == 0)
+			continue;
+		if (TRIGGER_FOR_ROW(trigger->tgtype) &&
+			trigger->tgoldtable == NULL && trigger->tgnewtable == NULL)
+			continue;
+		if (!is_ours(trigger))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * ChangedAddTriggers
+ *		Give a queue its triggers, as the table's owner would.  The namespace
+ *		is the extension's.
+ */
+void
+ChangedAddTriggers(Oid relid, Oid namespaceid)
+{
+	char	   *table = QualifiedName(relid);
+	char	   *function = quote_qualified_identifier(get_namespace_name(namespaceid),
+													  "inbox_changed");
+
+	SetupExec(psprintf("CREATE TRIGGER " ON_INSERT " AFTER INSERT ON %s"
+					   " REFERENCING NEW TABLE AS inbox_new"
+					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
+					   table, function));
+	SetupExec(psprintf("CREATE TRIGGER " ON_UPDATE " AFTER UPDATE ON %s"
+					   " REFERENCING OLD TABLE AS inbox_old NEW TABLE AS inbox_new"
+					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
+					   table, function));
+	SetupExec(psprintf("ALTER TRIGGER " ON_INSERT " ON %s DEPENDS ON EXTENSION inbox",
+					   table));
+	SetupExec(psprintf("ALTER TRIGGER " ON_UPDATE " ON %s DEPENDS ON EXTENSION inbox",
+					   table));
+}
+
+void
+ChangedDropTriggers(Oid relid)
+{
+	char	   *table = QualifiedName(relid);
+
+	SetupExec(psprintf("DROP TRIGGER IF EXISTS " ON_INSERT " ON %s", table));
+	SetupExec(psprintf("DROP TRIGGER IF EXISTS " ON_UPDATE " ON %s", table));
+}
+
+static void
+widen(HintRange *all, int64 *rows, const HintRange *keys)
+{
+	if (*rows == 0)
+		*all = *keys;
+	all->lo = KeyMin(&all->lo, &keys->lo);
+	all->hi = KeyMax(&all->hi, &keys->hi);
+	(*rows)++;
+}
+
+static bool
+same_state(Queue *q, const AttrNumber *attnos, TupleTableSlot *old,
+		   TupleTableSlot *new, const HintRange *keys)
+{
+	HintRange	old_keys;
+	LeaseRow	a;
+	LeaseRow	b;
+
+	KeysOfRow(q, attnos, old, &old_keys);
+	if (KeyCompare(&old_keys.lo, &keys->lo) != 0 ||
+		KeyCompare(&old_keys.hi, &keys->hi) != 0)
+		return false;
+	LeaseReadRow(q, attnos, old, &a);
+	LeaseReadRow(q, attnos, new, &b);
+	return a.leased == b.leased && a.locked_until == b.locked_until &&
+		a.attempt == b.attempt && a.finished == b.finished;
+}
+
+/*
+ * read_changes
+ *		The keys between which a statement's rows lie; their number.
+ */
+static int64
+read_changes(Queue *q, TriggerData *trigger, HintRange *all)
+{
+	Relation	rel = trigger->tg_relation;
+	AttrNumber	attnos[NUM_QUEUE_ROLES];
+	TupleTableSlot *new = MakeSingleTupleTableSlot(RelationGetDescr(rel),
+												   &TTSOpsMinimalTuple);
+	TupleTableSlot *old = MakeSingleTupleTableSlot(RelationGetDescr(rel),
+												   &TTSOpsMinimalTuple);
+	Tuplestorestate *before = trigger->tg_oldtable;
+	int64		rows = 0;
+
+	QueueMapRoles(q, rel, attnos);
+	while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, new))
+	{
+		HintRange	keys;
+
+		KeysOfRow(q, attnos, new, &keys);
+		if (before != NULL &&
+			tuplestore_gettupleslot(before, true, false, old) &&
+			same_state(q, attnos, old, new, &keys))
+			continue;
+		widen(all, &rows, &keys);
+	}
+	ExecDropSingleTupleTableSlot(new);
+	ExecDropSingleTupleTableSlot(old);
+	return rows;
+}
+
+/*
+ * inbox_changed
+ *		The trigger function.  On a table that is no queue (any more) it does
+ *		nothing.
+ */
+Datum
+inbox_changed(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	Queue	   *q;
+	HintRange	keys;
+	int64		rows;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) ||
+		!TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event) ||
+		trigger->tg_newtable == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("inbox_changed is the function of the triggers that inbox makes"),
+				 errhint("inbox_create and inbox_adopt add them.")));
+	q = QueueTryOpen(RelationGetRelid(trigger->tg_relation), AccessShareLock,
+					 false);
+	if (q == NULL)
+		return PointerGetDatum(NULL);
+	rows = read_changes(q, trigger, &keys);
+	if (rows > 0)
+		PendingOpen(q, &keys, rows);
+	QueueClose(q);
+	return PointerGetDatum(NULL);
+}
