@@ -11,6 +11,8 @@
  *
  * Entries are counted whether or not their row is visible: with an old
  * snapshot about, dead ones pile up there, and the bound must hold just then.
+ * So are the pages gone to for them: where the table lies in another order
+ * than the claims go, each entry is a page from who knows where.
  *
  * Where it does not reach the end, the first rows of the next priorities are
  * read too: an urgent backlog must not hide that less urgent rows starve.
@@ -34,9 +36,10 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
+#define HEAD_PAGES		256		/* most pages of the table they may lie in */
 #define LEAF_ENTRIES	16		/* at least so many of each partition */
-#define MAX_LEVELS		64		/* further priorities looked at */
-#define LEVEL_ENTRIES	8		/* of each of those */
+#define MAX_LEVELS		32		/* further priorities looked at */
+#define LEVEL_ENTRIES	4		/* of each of those */
 
 typedef struct Head
 {
@@ -44,6 +47,8 @@ typedef struct Head
 	IndexScanDesc scan;
 	SampleVisit visit;
 	void	   *arg;
+	BlockNumber block;			/* of the entry read last */
+	int			pages;			/* may still be gone to */
 } Head;
 
 /*
@@ -95,10 +100,16 @@ read_entries(Head *h, int entries)
 		CHECK_FOR_INTERRUPTS();
 		if (!h->scan->xs_heap_continue)
 		{
-			if (entries-- <= 0)
+			ItemPointer tid;
+
+			if (entries-- <= 0 || h->pages <= 0)
 				return true;
-			if (index_getnext_tid(h->scan, ForwardScanDirection) == NULL)
+			tid = index_getnext_tid(h->scan, ForwardScanDirection);
+			if (tid == NULL)
 				return false;
+			if (ItemPointerGetBlockNumber(tid) != h->block)
+				h->pages--;
+			h->block = ItemPointerGetBlockNumber(tid);
 		}
 		if (index_fetch_heap(h->scan, h->leaf->slot))
 			h->visit(h->leaf, h->leaf->slot, h->arg);
@@ -150,22 +161,28 @@ read_levels(Head *h, Queue *q)
 	}
 }
 
+/*
+ * read_leaf
+ *		One of so many "leaves", which share what may be read.
+ */
 static bool
-read_leaf(Sample *s, SampleLeaf *leaf, Queue *q, int entries,
+read_leaf(Sample *s, SampleLeaf *leaf, Queue *q, int entries, int leaves,
 		  SampleVisit visit, void *arg)
 {
-	Head		h = {leaf, NULL, visit, arg};
+	Head		h = {leaf, NULL, visit, arg, InvalidBlockNumber};
 	Relation	index = open_claim_index(leaf, q);
 	bool		more;
 
 	if (index == NULL)
 		return false;
+	h.pages = Max(HEAD_PAGES / leaves, LEAF_ENTRIES);
 	h.scan = BeginIndexScan(leaf->rel, index, s->snapshot, 0);
 	index_rescan(h.scan, NULL, 0, NULL, 0);
-	more = read_entries(&h, entries);
+	more = read_entries(&h, Max(entries / leaves, LEAF_ENTRIES));
 	index_endscan(h.scan);
 	if (more && leaf->attnos[ROLE_PRIORITY] != 0)
 	{
+		h.pages = Max(MAX_LEVELS * LEVEL_ENTRIES / leaves, LEVEL_ENTRIES);
 		h.scan = BeginIndexScan(leaf->rel, index, s->snapshot, 1);
 		read_levels(&h, q);
 		index_endscan(h.scan);
@@ -186,11 +203,10 @@ HeadRows(Sample *s, Queue *q, int entries, SampleVisit visit, void *arg)
 	bool		all = true;
 	ListCell   *lc;
 
-	if (s->leaves != NIL)
-		entries = Max(entries / list_length(s->leaves), LEAF_ENTRIES);
 	foreach(lc, s->leaves)
 	{
-		if (!read_leaf(s, (SampleLeaf *) lfirst(lc), q, entries, visit, arg))
+		if (!read_leaf(s, (SampleLeaf *) lfirst(lc), q, entries,
+					   list_length(s->leaves), visit, arg))
 			all = false;
 	}
 	return all;

@@ -20,14 +20,12 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
 #include "indexcheck.h"
+#include "indextree.h"
 #include "nodes/bitmapset.h"
-#include "nodes/makefuncs.h"
-#include "nodes/primnodes.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 /* does an index have the property asked for? */
 typedef bool (*IndexTest) (Relation index, const RoleColumn *col);
@@ -56,28 +54,6 @@ find_index(Relation rel, const RoleColumn *col, IndexTest test)
 	return found;
 }
 
-/*
- * index_tree
- *		An index's predicate or expressions as they are stored, or NULL.  The
- *		relcache would hand them out evaluated where they are constant: it
- *		would run functions of the table's owner as whoever asks.
- */
-static Node *
-index_tree(Relation index, AttrNumber attno)
-{
-	bool		isnull;
-	Datum		datum = SysCacheGetAttr(INDEXRELID, index->rd_indextuple,
-										attno, &isnull);
-
-	return isnull ? NULL : stringToNode(TextDatumGetCString(datum));
-}
-
-static bool
-is_partial(Relation index)
-{
-	return index_tree(index, Anum_pg_index_indpred) != NULL;
-}
-
 static bool
 is_usable_btree(Relation index)
 {
@@ -99,51 +75,17 @@ on_column_alone(Relation index, AttrNumber attno)
 		index->rd_index->indkey.values[0] == attno;
 }
 
-/*
- * Does a row with the given properties always satisfy the index's predicate?
- * Only NULL tests on the two columns (0: none) are understood.
- */
-static bool
-predicate_is(Relation index, AttrNumber not_null, AttrNumber null)
-{
-	Node	   *predicate = index_tree(index, Anum_pg_index_indpred);
-	ListCell   *lc;
-
-	foreach(lc, make_ands_implicit((Expr *) predicate))
-	{
-		NullTest   *test = (NullTest *) lfirst(lc);
-		AttrNumber	attno;
-
-		if (!IsA(test, NullTest) || !IsA(test->arg, Var))
-			return false;
-		attno = ((Var *) test->arg)->varattno;
-		if (attno <= 0 ||
-			attno != (test->nulltesttype == IS_NULL ? null : not_null))
-			return false;
-	}
-	return true;
-}
-
-static bool
-predicate_names(Relation index, AttrNumber attno)
-{
-	Bitmapset  *columns = NULL;
-
-	pull_varattnos(index_tree(index, Anum_pg_index_indpred), 1, &columns);
-	return bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, columns);
-}
-
 static bool
 is_id_index(Relation index, const RoleColumn *col)
 {
-	return is_unique_now(index) && !is_partial(index) &&
+	return is_unique_now(index) && !IndexTreePartial(index) &&
 		on_column_alone(index, col[ROLE_ID].attno);
 }
 
 static bool
 is_wider_id_index(Relation index, const RoleColumn *col)
 {
-	if (!is_unique_now(index) || is_partial(index))
+	if (!is_unique_now(index) || IndexTreePartial(index))
 		return false;
 	for (int i = 0; i < index->rd_index->indnkeyatts; i++)
 	{
@@ -216,8 +158,8 @@ is_dedup_index(Relation index, const RoleColumn *col)
 
 	return is_unique_now(index) &&
 		on_column_alone(index, col[ROLE_DEDUP_KEY].attno) &&
-		predicate_is(index, col[ROLE_DEDUP_KEY].attno, finished) &&
-		(finished == 0 || predicate_names(index, finished));
+		IndexTreeHolds(index, col[ROLE_DEDUP_KEY].attno, finished) &&
+		(finished == 0 || IndexTreeNames(index, finished));
 }
 
 static const char *
@@ -250,7 +192,7 @@ static bool
 is_partial_dedup_index(Relation index, const RoleColumn *col)
 {
 	return is_dedup_index(index, col) &&
-		predicate_names(index, col[ROLE_DEDUP_KEY].attno);
+		IndexTreeNames(index, col[ROLE_DEDUP_KEY].attno);
 }
 
 /*
@@ -318,8 +260,8 @@ IndexIsClaim(Relation index, const RoleColumn *col)
 	AttrNumber	finished = col[ROLE_PROCESSED_AT].attno;
 
 	if (!is_usable_btree(index) || index->rd_index->indnkeyatts < n ||
-		!predicate_is(index, 0, finished) ||
-		(finished != 0 && !predicate_names(index, finished)))
+		!IndexTreeHolds(index, 0, finished) ||
+		(finished != 0 && !IndexTreeNames(index, finished)))
 		return false;
 	for (int i = 0; i < n; i++)
 	{
@@ -393,8 +335,8 @@ has_lease_column(Relation index, const RoleColumn *col)
 	for (int i = 0; i < index->rd_index->indnatts; i++)
 		columns = bms_add_member(columns, index->rd_index->indkey.values[i] -
 								 FirstLowInvalidHeapAttributeNumber);
-	pull_varattnos(index_tree(index, Anum_pg_index_indexprs), 1, &columns);
-	pull_varattnos(index_tree(index, Anum_pg_index_indpred), 1, &columns);
+	pull_varattnos(IndexTreeGet(index, Anum_pg_index_indexprs), 1, &columns);
+	pull_varattnos(IndexTreeGet(index, Anum_pg_index_indpred), 1, &columns);
 	for (int i = 0; i < lengthof(lease); i++)
 	{
 		AttrNumber	attno = col[lease[i]].attno;
