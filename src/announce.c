@@ -31,6 +31,7 @@
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "database.h"
+#include "hints.h"
 #include "fmgr.h"
 #include "hold.h"
 #include "miscadmin.h"
@@ -122,6 +123,9 @@ at_xact_event(XactEvent event, void *arg)
 				created = OidIsValid(get_extension_oid("inbox", true));
 			break;
 		case XACT_EVENT_COMMIT:
+			/* what changed while the triggers were gone, nobody has told */
+			if (created)
+				HintsOpenDatabase();
 			if (created || announce_again)
 				DatabaseLookAgain(MyDatabaseId, true);
 			else if (dropped)

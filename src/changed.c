@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "catalog/pg_trigger.h"
 #include "changed.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"

@@ -44,6 +44,7 @@
 #include "utils/timestamp.h"
 
 #define PAGES_AT_ONCE	128
+#define LOOK_PAGES		256
 #define MAX_PLACES		10000
 
 /* where the next pass over a queue begins */
@@ -215,6 +216,18 @@ report_unburied(ReapPass *pass)
 					 quote_literal_cstr(q->name))));
 }
 
+/*
+ * Can rows of this queue be spent, or finished and old?  Otherwise the pass
+ * only looks for rows that the hints do not know, and takes its time.
+ */
+static bool
+needs_reaping(Queue *q)
+{
+	return q->settings.max_attempts > 0 ||
+		(QueueHas(q, ROLE_PROCESSED_AT) &&
+		 q->settings.retention != NO_RETENTION);
+}
+
 static bool
 run_pass(Queue *q, ReapCounts *counts, bool by_hand)
 {
@@ -226,7 +239,8 @@ run_pass(Queue *q, ReapCounts *counts, bool by_hand)
 	pass.counts = counts;
 	pass.by_hand = by_hand;
 	pass.now = GetCurrentTimestamp();
-	pass.pages_left = by_hand ? PG_INT64_MAX : InboxReapPages;
+	pass.pages_left = by_hand ? PG_INT64_MAX :
+		needs_reaping(q) ? InboxReapPages : Min(InboxReapPages, LOOK_PAGES);
 	pass.rows_left = InboxReapRows;
 	pass.can_bury = can_bury(&pass);
 	if (IsolationIsSerializable())
@@ -239,7 +253,7 @@ run_pass(Queue *q, ReapCounts *counts, bool by_hand)
 	ReapReportRest(&pass);
 	if (pass.unburied > 0)
 		report_unburied(&pass);
-	return !complete || pass.rows_left <= 0;
+	return needs_reaping(q) && (!complete || pass.rows_left <= 0);
 }
 
 /*
@@ -267,9 +281,7 @@ ReapQueue(Oid relid, ReapCounts *counts)
 
 	if (q == NULL)
 		return false;
-	/* otherwise no row of it can need anything */
-	if (q->settings.max_attempts > 0 ||
-		(QueueHas(q, ROLE_PROCESSED_AT) && q->settings.retention != NO_RETENTION))
+	if (needs_reaping(q) || OidIsValid(q->order_index))
 		more = run_pass(q, counts, false);
 	QueueClose(q);
 	return more;

@@ -30,6 +30,7 @@
 #include "locate.h"
 #include "miscadmin.h"
 #include "owner.h"
+#include "pending.h"
 #include "reaprow.h"
 #include "receipt.h"
 #include "utils/memutils.h"
@@ -82,13 +83,14 @@ ReapSetLeaf(ReapPass *pass, Relation leaf)
  * and it may be claimed again.
  */
 static Deed
-judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired)
+judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired,
+	  bool *claimable)
 {
 	const QueueSettings *s = &pass->q->settings;
 	bool		isnull;
 	LeaseRow	row;
 
-	*expired = false;
+	*expired = *claimable = false;
 	slot_getsomeattrs(slot, pass->last_attno);
 	LeaseReadRow(pass->q, pass->attno, slot, &row);
 	if (row.finished)
@@ -105,7 +107,24 @@ judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired)
 	if (LeaseSpent(pass->q, &row))
 		return BURY;
 	*expired = row.leased;
+	*claimable = LeaseClaimable(pass->q, &row, pass->now);
 	return LEAVE;
+}
+
+/*
+ * open_missed
+ *		Rule 8 of hints.c: a claimable row whose key is not open is one that no
+ *		callback has told of.
+ */
+static void
+open_missed(ReapPass *pass, TupleTableSlot *slot)
+{
+	HintRange	keys;
+
+	KeysOfRow(pass->q, pass->attno, slot, &keys);
+	if (!OpenContains(&pass->view.open, &keys.lo) &&
+		!HintsContains(pass->view.hints, &keys.lo))
+		HintsOpen(pass->view.hints, &keys);
 }
 
 /*
@@ -118,11 +137,12 @@ reap_row(ReapPass *pass, RowWriter *writer, RowLeaf *leaf,
 {
 	ItemPointerData tid = row->tid;
 	bool		expired;
+	bool		claimable;
 
 	if (LockVersion(leaf, &tid, pass->snapshot, LockTupleExclusive,
 					LockWaitSkip, 0) != TM_Ok)
 		return false;
-	switch (judge(pass, leaf->old, &expired))
+	switch (judge(pass, leaf->old, &expired, &claimable))
 	{
 		case LEAVE:
 			return false;
@@ -338,14 +358,19 @@ find_candidates(ReapPass *pass, BlockNumber from, BlockNumber to,
 	ItemPointerData first;
 	ItemPointerData last;
 
+	HintsRead(&pass->view, OidIsValid(pass->q->order_index) ?
+			  HintsFor(pass->q) : NULL, pass->now);
 	ItemPointerSet(&first, from, FirstOffsetNumber);
 	ItemPointerSet(&last, to - 1, MaxOffsetNumber);
 	scan = table_beginscan_tidrange(pass->leaf, pass->snapshot, &first, &last);
 	while (table_scan_getnextslot_tidrange(scan, ForwardScanDirection, slot))
 	{
 		bool		expired;
-		Deed		deed = judge(pass, slot, &expired);
+		bool		claimable;
+		Deed		deed = judge(pass, slot, &expired, &claimable);
 
+		if (claimable && pass->view.hints != NULL)
+			open_missed(pass, slot);
 		if (expired)
 			pass->counts->expired++;
 		else if (deed == BURY && !pass->can_bury)

@@ -8,6 +8,7 @@
 #ifndef INBOX_REAPROW_H
 #define INBOX_REAPROW_H
 
+#include "hints.h"
 #include "queue.h"
 #include "reap.h"
 #include "storage/block.h"
@@ -31,6 +32,7 @@ typedef struct ReapPass
 	/* the table at hand: the queue's own, a partition, or a child */
 	Relation	leaf;
 	AttrNumber	attno[NUM_QUEUE_ROLES];
+	HintView	view;			/* what is open, if it has hints */
 	AttrNumber	last_attno;		/* of those the judgement needs */
 } ReapPass;
 

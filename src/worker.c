@@ -27,6 +27,7 @@
 #include "commands/extension.h"
 #include "compat.h"
 #include "database.h"
+#include "hints.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -354,6 +355,7 @@ look(void *arg)
 	{
 		List	   *queues = ReapQueues();
 
+		HintsForgetGone(queues);
 		old = MemoryContextSwitchTo(here->cxt);
 		here->queues = list_copy(queues);
 		MemoryContextSwitchTo(old);

@@ -31,6 +31,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/partition.h"
+#include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "changed.h"
 #include "compat.h"
