@@ -100,10 +100,21 @@ ChangedAddTriggers(Oid relid, Oid namespaceid)
 void
 ChangedDropTriggers(Oid relid)
 {
-	char	   *table = QualifiedName(relid);
+	Relation	rel = table_open(relid, NoLock);
+	TriggerDesc *triggers = rel->trigdesc;
+	List	   *names = NIL;
+	ListCell   *lc;
 
-	SetupExec(psprintf("DROP TRIGGER IF EXISTS " ON_INSERT " ON %s", table));
-	SetupExec(psprintf("DROP TRIGGER IF EXISTS " ON_UPDATE " ON %s", table));
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		if (is_ours(&triggers->triggers[i]))
+			names = lappend(names, pstrdup(triggers->triggers[i].tgname));
+	}
+	table_close(rel, NoLock);
+	foreach(lc, names)
+		SetupExec(psprintf("DROP TRIGGER %s ON %s",
+						   quote_identifier((char *) lfirst(lc)),
+						   QualifiedName(relid)));
 }
 
 static void

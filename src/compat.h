@@ -23,6 +23,7 @@
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_relation.h"
+#include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
 #include "utils/rel.h"
@@ -88,6 +89,17 @@ LocalBackendStatus(int i)
 	return pgstat_fetch_stat_local_beentry(i);
 #endif
 }
+
+/*
+ * This process's place among all that can run transactions, from 0.
+ */
+#if PG_VERSION_NUM >= 170000
+#define MyPlace()	MyProcNumber
+#define MaxPlaces()	(MaxBackends + NUM_AUXILIARY_PROCS)
+#else
+#define MyPlace()	(MyBackendId - 1)
+#define MaxPlaces()	MaxBackends
+#endif
 
 static inline bool
 OwnsRelation(Oid relid, Oid roleid)

@@ -47,9 +47,12 @@
  *	  starts behind it.  If the claim aborts, rule 1 opens the row again.
  * 5. A row with a live lease may be passed if it is entered in a ledger, or
  *	  else when the walk notes it there, before it passes it.
- * 6. A row that somebody has locked, or has changed since the walk saw it, may
- *	  be passed when it is put on the list of rows to try again, whose keys are
- *	  opened a moment later.
+ * 6. A row that somebody has locked is not passed: its key stays open.  But if
+ *	  the locker is a transaction that has claimed rows of ours and has written
+ *	  a new version of this one, it is passed, and so is a row that has changed
+ *	  since the walk saw it: whoever did that tells of it at his end.  In case
+ *	  he does not (he may have written this very row by hand, and roll back)
+ *	  its key is opened again a moment later.
  * 7. A row that is not due is not passed, nor is what comes behind it on its
  *	  level.  A claim with a filter of its own passes nothing: it would pass
  *	  what its filter hides.
@@ -69,8 +72,10 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "hints.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "settings.h"
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
@@ -112,16 +117,31 @@ typedef struct HintTable
 	LWLock		lock;
 	bool		full_logged;
 	int			size;
+	/* for each process, the transaction in which it has claimed rows; each is
+	 * written by its process alone, and read without a lock */
+	pg_atomic_uint32 *claimers;
 	QueueHints	queue[FLEXIBLE_ARRAY_MEMBER];
 } HintTable;
 
 static HintTable *hint_table = NULL;
 
-Size
-HintsShmemSize(void)
+static Size
+table_size(void)
 {
 	return add_size(offsetof(HintTable, queue),
 					mul_size(InboxMaxQueues, sizeof(QueueHints)));
+}
+
+static Size
+claimers_size(void)
+{
+	return mul_size(MaxPlaces(), sizeof(pg_atomic_uint32));
+}
+
+Size
+HintsShmemSize(void)
+{
+	return add_size(MAXALIGN(table_size()), claimers_size());
 }
 
 /*
@@ -139,6 +159,10 @@ HintsShmemInit(void)
 		return;
 	tranche = LWLockNewTrancheId();
 	memset(hint_table, 0, HintsShmemSize());
+	hint_table->claimers = (pg_atomic_uint32 *)
+		((char *) hint_table + MAXALIGN(table_size()));
+	for (int i = 0; i < MaxPlaces(); i++)
+		pg_atomic_init_u32(&hint_table->claimers[i], InvalidTransactionId);
 	LWLockInitialize(&hint_table->lock, tranche);
 	hint_table->size = InboxMaxQueues;
 	for (int i = 0; i < hint_table->size; i++)
@@ -410,9 +434,38 @@ add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 }
 
 /*
+ * HintsClaiming
+ *		This process's transaction has claimed rows, or (InvalidTransactionId)
+ *		has told all about them.
+ */
+void
+HintsClaiming(TransactionId xid)
+{
+	if (hint_table != NULL)
+		pg_atomic_write_u32(&hint_table->claimers[MyPlace()], xid);
+}
+
+/*
+ * HintsIsClaimer
+ *		Is this a transaction that has claimed rows and is still to tell?
+ */
+bool
+HintsIsClaimer(TransactionId xid)
+{
+	if (hint_table == NULL || !TransactionIdIsNormal(xid))
+		return false;
+	for (int i = 0; i < MaxPlaces(); i++)
+	{
+		if (pg_atomic_read_u32(&hint_table->claimers[i]) == xid)
+			return true;
+	}
+	return false;
+}
+
+/*
  * HintsPassLocked
- *		A claim is about to pass a row that somebody has locked or just
- *		changed: rule 6.  False: it must not.
+ *		A claim is about to pass a row that a claimer has locked, or that has
+ *		just changed: rule 6.  False: it must not.
  */
 bool
 HintsPassLocked(HintView *view, const HintRange *keys, TimestampTz now)

@@ -52,6 +52,8 @@ extern void HintsPass(HintView *view, const HintRange *passed);
 extern void HintsPassLeased(HintView *view, TimestampTz until,
 							TimestampTz look, const HintRange *keys,
 							TimestampTz now);
+extern void HintsClaiming(TransactionId xid);
+extern bool HintsIsClaimer(TransactionId xid);
 extern bool HintsPassLocked(HintView *view, const HintRange *keys,
 							TimestampTz now);
 

@@ -67,6 +67,7 @@ static PendingEntry *entries = NULL;
 static int	nentries = 0;
 static int	size = 0;
 
+static bool claiming = false;	/* our transaction is known as a claimer */
 static TransactionId prepared_xid;	/* between PRE_PREPARE and PREPARE */
 
 static TimestampTz
@@ -204,6 +205,11 @@ PendingLease(Queue *q, LeaseKind kind, const LeaseRow *row,
 {
 	add(PENDING_LEASE, HintsFor(q), kind, row->locked_until, 0, keys, 1,
 		hash_receipt(q, row));
+	if (!claiming)
+	{
+		HintsClaiming(GetTopTransactionId());
+		claiming = true;
+	}
 }
 
 /*
@@ -250,6 +256,27 @@ PendingOpenAll(Oid relid)
 	HintRange	all = {KEY_FIRST, KEY_LAST};
 
 	add(PENDING_OPEN_ALL, HintsForTable(relid), LEASE_NEW, 0, 0, &all, 0, 0);
+}
+
+/*
+ * PendingOwn
+ *		Add to an open set what this transaction itself has made claimable, or
+ *		has leased for a time that is over: it sees its own rows already.
+ */
+void
+PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
+{
+	for (int i = 0; i < nentries; i++)
+	{
+		PendingEntry *e = &entries[i];
+
+		if (e->hints != hints)
+			continue;
+		if (e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
+			((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER) &&
+			 e->until <= now))
+			(void) OpenAdd(open, &e->keys);
+	}
 }
 
 static void
@@ -326,6 +353,9 @@ at_xact_end(XactEvent event, void *arg)
 	}
 	entries = NULL;
 	nentries = size = 0;
+	if (claiming)
+		HintsClaiming(InvalidTransactionId);
+	claiming = false;
 }
 
 static void

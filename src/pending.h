@@ -23,5 +23,6 @@ extern void PendingSettle(Queue *q, const LeaseRow *row,
 						  const HintRange *keys);
 extern void PendingOpen(Queue *q, const HintRange *keys, int64 rows);
 extern void PendingOpenAll(Oid relid);
+extern void PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now);
 
 #endif							/* INBOX_PENDING_H */

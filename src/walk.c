@@ -24,11 +24,13 @@
 
 #include "access/nbtree.h"
 #include "access/relscan.h"
+#include "access/subtrans.h"
 #include "access/tableam.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pending.h"
 #include "settings.h"
+#include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -66,6 +68,8 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->now = now;
 	w->group = group;
 	HintsRead(&w->view, HintsFor(q), now);
+	if (w->view.hints != NULL)
+		PendingOwn(w->view.hints, &w->view.open, now);
 	w->range = 0;
 	w->scanning = false;
 	w->passing = w->view.hints != NULL && group == NULL &&
@@ -426,14 +430,41 @@ WalkNext(Walk *w, ItemPointer tid)
 }
 
 /*
+ * may_pass_locked
+ *		Rule 6: will whoever has the row locked tell what becomes of it?  Also
+ *		true of a row that is not locked any more.
+ */
+static bool
+may_pass_locked(Walk *w)
+{
+	bool		should_free;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(w->slot, false, &should_free);
+	uint16		infomask = tuple->t_data->t_infomask;
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+
+	if ((infomask & HEAP_XMAX_IS_MULTI) || !TransactionIdIsNormal(xmax))
+		return false;
+	if (!TransactionIdIsInProgress(xmax))
+		return true;
+	return !HEAP_XMAX_IS_LOCKED_ONLY(infomask) &&
+		HintsIsClaimer(SubTransGetTopmostTransaction(xmax));
+}
+
+/*
  * WalkTook
  *		Tells what became of the row that WalkNext returned.
  */
 void
 WalkTook(Walk *w, bool taken)
 {
-	if (!taken && w->passing && !HintsPassLocked(&w->view, &w->keys, w->now))
-		w->passing = false;
+	HintKey		before = KeyBefore(&w->keys.lo);
+
+	if (!taken && w->passing &&
+		!(may_pass_locked(w) && HintsPassLocked(&w->view, &w->keys, w->now)))
+	{
+		pass_to(w, &before);
+		w->from = KeyAfter(&w->keys.hi);
+	}
 	w->seen = passable(w, &w->keys);
 	if (taken && ++w->unpassed >= w->stride)
 		pass_to(w, &w->seen);
