@@ -41,6 +41,11 @@ need() {
 		{ tail -n 20 <<<"$out" >&2; die "could not install ${missing[*]}"; }
 }
 
+# The drivers of test/clients.
+packages_clients='libpq-dev libdbd-pg-perl python3 python3-psycopg2 python3-psycopg python3-asyncpg
+	ruby-pg php-cli php-pgsql'
+packages_clients=$(echo $packages_clients)
+
 # The same for a package that brings a service, which is to stay off.
 need_without_service() {
 	local package=$1 policy=/usr/sbin/policy-rc.d sudo= rc
