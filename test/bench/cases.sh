@@ -146,8 +146,8 @@ case_profile() {
 	wait %1
 	{
 		echo "# $COMMIT, PostgreSQL $VERSION, ${file##*/}, one client: $(tps) transactions/s"
-		perf report -i "$SCRATCH/perf.data" --stdio --no-children --percent-limit 0.3 -F overhead,dso,symbol 2>/dev/null |
-			grep -v '^#' | grep .
+		perf report -i "$SCRATCH/perf.data" --stdio --no-children -F overhead,sample,dso,symbol 2>/dev/null |
+			"$here/symbols" "$BINDIR/postgres"
 	} >"$OUT/profile.txt"
 	head -"${PROFILE_LINES:-60}" "$OUT/profile.txt"
 }

@@ -149,9 +149,9 @@ timeline() {
 	sed -n 's/^progress: \([0-9.]*\) s, \([0-9.]*\) tps.*/\1 \2/p' "$log" |
 		awk -v s=$s '{ printf "%s,%.0f,%.1f\n", s, $1, $2 }' >>"$OUT/timeline.csv"
 	window $s 'before' 2 "$AROUND"
-	window $s 'held; first tenth' $((AROUND + 1)) $((AROUND + HOLD / 10))
+	window $s 'held; first tenth' "$AROUND" $((AROUND + (HOLD + 9) / 10))
 	window $s 'held; last third' $((AROUND + HOLD - HOLD / 3)) $((AROUND + HOLD))
-	window $s 'held; all' $((AROUND + 1)) $((AROUND + HOLD))
+	window $s 'held; all' "$AROUND" $((AROUND + HOLD))
 	window $s 'after' $((AROUND + HOLD + AROUND / 2)) $total
 	printf 'around=%s\nhold=%s\n' "$AROUND" "$HOLD" >"$OUT/timeline.txt"
 }
