@@ -146,7 +146,7 @@ make_scratch() {
 # user, and nothing is left behind in the tree.
 copy_sources() {
 	local top=$1
-	(cd "$top" && tar cf - --exclude='*.o' --exclude='*.so' --exclude='*.bc' \
+	(cd "$top" && tar cf - --exclude='*.o' --exclude='*.so' --exclude='*.bc' --exclude=test/bench/results \
 		Makefile *.control META.json src $(ls -d sql expected test demo docs README.md 2>/dev/null)) |
 		tar xf - -C "$SCRATCH/src" || die "could not copy the sources"
 }
