@@ -49,3 +49,14 @@ demo:
 
 indent check-indent:
 	@test/indent $(if $(filter check-indent,$@),--check)
+
+# Figures, never a verdict.  BENCH=full takes hours, CASES= chooses.
+.PHONY: bench bench-publish profile
+bench:
+	@BENCH='$(BENCH)' CASES='$(CASES)' test/bench/run
+
+bench-publish:
+	cp test/bench/results/bench.md test/bench/results/bench.svg docs/
+
+profile:
+	@test/bench/profile

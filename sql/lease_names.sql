@@ -60,7 +60,10 @@ DECLARE
 BEGIN
 	BEGIN
 		EXECUTE format('SELECT %L::regclass', q) INTO reg;
-	EXCEPTION WHEN OTHERS THEN reg := SQLSTATE || ' ' || SQLERRM;
+	EXCEPTION
+		-- servers word a missing schema in two ways
+		WHEN invalid_schema_name OR undefined_table THEN reg := 'none';
+		WHEN OTHERS THEN reg := SQLSTATE || ' ' || SQLERRM;
 	END;
 	BEGIN
 		inbox := (SELECT count(*) FROM inbox_claim(q, 0));

@@ -19,6 +19,9 @@
  * When the extension is dropped, by whatever command, the worker is woken at
  * the commit to see for itself.
  *
+ * Without a launcher there is nobody to tell but the user who creates the
+ * extension.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -42,6 +45,7 @@ static object_access_hook_type previous_access_hook = NULL;
 static bool created = false;
 static bool dropped = false;
 static bool announce_again = false;
+static bool tell = false;
 
 static void note_object_access(ObjectAccessType access, Oid class_id,
 							   Oid object_id, int sub_id, void *arg);
@@ -141,19 +145,36 @@ at_xact_event(XactEvent event, void *arg)
 	}
 }
 
-PG_FUNCTION_INFO_V1(inbox_tell_preload);
-
-/*
- * inbox_tell_preload() returns void
- *		Only the installation script calls it, and then drops it.
- */
-Datum
-inbox_tell_preload(PG_FUNCTION_ARGS)
+static void
+tell_preload(XactEvent event, void *arg)
 {
-	if (!DatabaseReady())
+	if (tell && event == XACT_EVENT_PRE_COMMIT)
 		ereport(NOTICE,
 				(errcode(ERRCODE_WARNING),
 				 errmsg("inbox is not preloaded, so no worker will bury spent messages or purge finished ones"),
 				 errhint("Add inbox to shared_preload_libraries and restart the server, or call inbox_reap() at intervals.")));
+	tell = false;
+}
+
+PG_FUNCTION_INFO_V1(inbox_tell_preload);
+
+/*
+ * inbox_tell_preload() returns void
+ *		Called by the installation script, which then drops it.
+ *
+ * While such a script runs the server lets no notice through, so ours waits
+ * for the commit.
+ */
+Datum
+inbox_tell_preload(PG_FUNCTION_ARGS)
+{
+	static bool registered = false;
+
+	if (DatabaseReady())
+		PG_RETURN_VOID();
+	if (!registered)
+		RegisterXactCallback(tell_preload, NULL);
+	registered = true;
+	tell = true;
 	PG_RETURN_VOID();
 }

@@ -31,7 +31,6 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
-#include "utils/typcache.h"
 
 typedef struct Claim
 {
@@ -49,7 +48,6 @@ PG_FUNCTION_INFO_V1(inbox_claim_row);
 PG_FUNCTION_INFO_V1(inbox_claim_ids);
 PG_FUNCTION_INFO_V1(inbox_next);
 PG_FUNCTION_INFO_V1(inbox_stamp);
-PG_FUNCTION_INFO_V1(inbox_receipt);
 
 /*
  * tell_hints
@@ -236,7 +234,7 @@ group_arg(FunctionCallInfo fcinfo, int n, Queue *q)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("queue \"%s\" has no group_key column", q->relname),
-				 errhint("Name one with inbox_adopt(…, group_key => …).")));
+				 errhint("Name one with inbox_adopt(..., group_key => ...).")));
 	return PG_GETARG_TEXT_PP(n);
 }
 
@@ -382,55 +380,4 @@ inbox_stamp(PG_FUNCTION_ARGS)
 	claim_end(&c);
 	QueueClose(q);
 	return (Datum) 0;
-}
-
-/*
- * inbox_receipt
- *		The receipt of a row that a claim by row type returned; NULL when the
- *		row is not leased.
- */
-Datum
-inbox_receipt(PG_FUNCTION_ARGS)
-{
-	HeapTupleHeader header;
-	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
-	HeapTupleData tuple;
-	TupleDesc	desc;
-	TupleTableSlot *slot;
-	AttrNumber	attnos[NUM_QUEUE_ROLES];
-	LeaseRow	row;
-	Queue	   *q;
-	Datum		id;
-	bool		isnull;
-	char	   *receipt = NULL;
-
-	if (!OidIsValid(get_typ_typrelid(type)))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("inbox_receipt takes a row of a queue, not a value of type %s",
-						format_type_be(type)),
-				 errhint("Select from the queue itself, as in SELECT inbox_receipt(q) FROM some_queue q.")));
-	if (PG_ARGISNULL(0))
-		PG_RETURN_NULL();
-	q = QueueOpenType(type, AccessShareLock);
-	header = PG_GETARG_HEAPTUPLEHEADER(0);
-	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
-	ItemPointerSetInvalid(&tuple.t_self);
-	tuple.t_tableOid = InvalidOid;
-	tuple.t_data = header;
-	desc = lookup_rowtype_tupdesc(type, -1);
-	slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
-	ExecStoreHeapTuple(&tuple, slot, false);
-	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
-		attnos[role] = q->col[role].attno;
-	LeaseReadRow(q, attnos, slot, &row);
-	id = slot_getattr(slot, attnos[ROLE_ID], &isnull);
-	if (!isnull && row.leased && !row.finished && ReceiptNumber(q, &row) >= 0)
-		receipt = ReceiptText(q, id, &row);
-	ExecDropSingleTupleTableSlot(slot);
-	ReleaseTupleDesc(desc);
-	QueueClose(q);
-	if (receipt == NULL)
-		PG_RETURN_NULL();
-	PG_RETURN_TEXT_P(cstring_to_text(receipt));
 }

@@ -14,10 +14,8 @@
  * knows beforehand how many rows turn out to be locked by others.  The
  * caller locks and judges each row; what is returned here is a candidate.
  *
- * The snapshot is one of this moment, whatever the isolation level.  The
- * planner is kept from scanning and sorting the whole table: it would, for a
- * queue that was empty when last analyzed, and stay with it while a million
- * rows arrive.
+ * The snapshot is one of this moment, whatever the isolation level, and the
+ * planner is kept from scanning and sorting the whole table (see locate.c).
  *
  * SPI stays connected from FindBegin to FindEnd where SQL is used.
  *
@@ -50,16 +48,6 @@
 #define PARAM_LEVEL		2
 #define PARAM_GROUP		3
 static Oid	param_types[] = {TIMESTAMPTZOID, INT8OID, TEXTOID};
-
-/*
- * Off while the statements are planned: ways through the whole table, and
- * what such a way's forbidding cost would switch on.  Bitmap and index-only
- * scans need an MVCC snapshot, which at SERIALIZABLE we do not give them.
- */
-static const char *const planner_off[] = {
-	"enable_seqscan", "enable_sort", "enable_bitmapscan",
-	"enable_indexonlyscan", "jit"
-};
 
 /*
  * FindBegin
@@ -240,10 +228,7 @@ open_cursor(Finder *f, PlanKind kind, uint32 variant)
 	if (f->group == NULL)
 		nulls[PARAM_GROUP - 1] = 'n';
 
-	guc_level = NewGUCNestLevel();
-	for (int i = 0; i < lengthof(planner_off); i++)
-		(void) set_config_option(planner_off[i], "off", PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	guc_level = PlanByIndex();
 	PushActiveSnapshot(FreshSnapshot(q, &copy));
 	portal = SPI_cursor_open(NULL, plan, values, nulls, true);
 	PopActiveSnapshot();

@@ -12,12 +12,8 @@
  * token, so that no rename parts the two.  The label of a column is the name
  * of its role.  Dead-letter tables label their columns too.
  *
- * Whatever writes a label, be it our functions, SECURITY LABEL or a restore,
- * passes the check hook.  A restore labels tables before it creates indexes,
- * constraints and dead-letter tables, so the hook validates only what is
- * there by then: the label itself, and each column's type.  It also
- * invalidates the relcache entry, which makes every backend read the label
- * anew (see queue.c).
+ * Every label passes the provider's check hook (labelcheck.c), which also makes
+ * every backend read it anew (queue.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -41,8 +37,6 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-
-#define PROVIDER	"inbox"
 
 typedef struct RoleInfo
 {
@@ -83,17 +77,6 @@ static const RoleInfo role_info[NUM_ROLES] = {
 	{TEXTOID, VARCHAROID}},
 	[ROLE_REST] = {"rest", "jsonb", {JSONBOID}},
 };
-
-static void check_label(const ObjectAddress *object, const char *seclabel);
-static void check_table_label(Oid relid, const char *seclabel);
-static void check_column_label(Oid relid, AttrNumber attno,
-							   const char *seclabel);
-
-void
-LabelInit(void)
-{
-	register_label_provider(PROVIDER, check_label);
-}
 
 const char *
 RoleName(Role role)
@@ -162,7 +145,7 @@ bool
 LabelRead(Oid relid, QueueSettings *settings)
 {
 	ObjectAddress object = column_address(relid, 0);
-	char	   *label = GetSecurityLabel(&object, PROVIDER);
+	char	   *label = GetSecurityLabel(&object, LABEL_PROVIDER);
 
 	if (label == NULL)
 		return false;
@@ -174,7 +157,7 @@ bool
 LabelReadRole(Oid relid, AttrNumber attno, Role *role)
 {
 	ObjectAddress object = column_address(relid, attno);
-	char	   *label = GetSecurityLabel(&object, PROVIDER);
+	char	   *label = GetSecurityLabel(&object, LABEL_PROVIDER);
 
 	return label != NULL && RoleByName(label, role);
 }
@@ -185,8 +168,8 @@ write_label(Oid relid, AttrNumber attno, const char *label)
 	ObjectAddress object = column_address(relid, attno);
 
 	if (label != NULL)
-		check_label(&object, label);
-	SetSecurityLabel(&object, PROVIDER, label);
+		LabelCheck(&object, label);
+	SetSecurityLabel(&object, LABEL_PROVIDER, label);
 	CacheInvalidateRelcacheByRelid(relid);
 	CommandCounterIncrement();
 }
@@ -247,7 +230,7 @@ scan_labels(bool (*visit) (Oid relid, const QueueSettings *s, void *arg),
 			continue;
 		datum = heap_getattr(tuple, Anum_pg_seclabel_provider,
 							 RelationGetDescr(rel), &isnull);
-		if (isnull || strcmp(TextDatumGetCString(datum), PROVIDER) != 0)
+		if (isnull || strcmp(TextDatumGetCString(datum), LABEL_PROVIDER) != 0)
 			continue;
 		datum = heap_getattr(tuple, Anum_pg_seclabel_label,
 							 RelationGetDescr(rel), &isnull);
@@ -262,6 +245,7 @@ scan_labels(bool (*visit) (Oid relid, const QueueSettings *s, void *arg),
 typedef struct TokenSearch
 {
 	const char *token;
+	Oid			except;
 	Oid			relid;
 	LabelKind	kind;
 } TokenSearch;
@@ -271,7 +255,7 @@ visit_token(Oid relid, const QueueSettings *s, void *arg)
 {
 	TokenSearch *search = (TokenSearch *) arg;
 
-	if (strcmp(s->token, search->token) != 0)
+	if (relid == search->except || strcmp(s->token, search->token) != 0)
 		return true;
 	search->relid = relid;
 	search->kind = s->kind;
@@ -285,10 +269,23 @@ visit_token(Oid relid, const QueueSettings *s, void *arg)
 Oid
 LabelFindToken(const char *token, LabelKind *kind)
 {
-	TokenSearch search = {token, InvalidOid, LABEL_NONE};
+	TokenSearch search = {token, InvalidOid, InvalidOid, LABEL_NONE};
 
 	scan_labels(visit_token, &search);
 	*kind = search.kind;
+	return search.relid;
+}
+
+/*
+ * LabelOtherToken
+ *		Another table that carries this token, or InvalidOid.
+ */
+Oid
+LabelOtherToken(const char *token, Oid except)
+{
+	TokenSearch search = {token, except, InvalidOid, LABEL_NONE};
+
+	scan_labels(visit_token, &search);
 	return search.relid;
 }
 
@@ -352,76 +349,4 @@ LabelDeadUser(const char *token, Oid except)
 
 	scan_labels(visit_user, &search);
 	return search.user;
-}
-
-/*
- * The provider's check hook.
- */
-static void
-check_label(const ObjectAddress *object, const char *seclabel)
-{
-	if (object->classId != RelationRelationId)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("inbox labels only tables and their columns")));
-	if (seclabel != NULL)
-	{
-		if (object->objectSubId == 0)
-			check_table_label(object->objectId, seclabel);
-		else
-			check_column_label(object->objectId, object->objectSubId, seclabel);
-	}
-	CacheInvalidateRelcacheByRelid(object->objectId);
-}
-
-static void
-check_table_label(Oid relid, const char *seclabel)
-{
-	char		relkind = get_rel_relkind(relid);
-	QueueSettings settings;
-
-	if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", get_rel_name(relid)),
-				 errhint("Only an ordinary or partitioned table can be a queue.")));
-	LabelParse(seclabel, &settings);
-}
-
-static void
-check_column_label(Oid relid, AttrNumber attno, const char *seclabel)
-{
-	Role		role;
-	HeapTuple	tuple;
-	Form_pg_attribute att;
-	Role		other;
-
-	if (!RoleByName(seclabel, &role))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("unrecognized inbox role \"%s\"", seclabel)));
-	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relid),
-							Int16GetDatum(attno));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for attribute %d of relation %u",
-			 attno, relid);
-	att = (Form_pg_attribute) GETSTRUCT(tuple);
-	if (!RoleTypeFits(role, att->atttypid, att->atttypmod))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" cannot have role \"%s\"",
-						NameStr(att->attname), seclabel),
-				 errdetail("The column is of type %s, the role needs %s.",
-						   format_type_with_typemod(att->atttypid, att->atttypmod),
-						   RoleTypesText(role))));
-	ReleaseSysCache(tuple);
-
-	for (AttrNumber i = 1; get_attname(relid, i, true) != NULL; i++)
-	{
-		if (i != attno && LabelReadRole(relid, i, &other) && other == role)
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("column \"%s\" already has role \"%s\"",
-							get_attname(relid, i, false), seclabel)));
-	}
 }

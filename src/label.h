@@ -12,6 +12,7 @@
 #define INBOX_LABEL_H
 
 #include "access/attnum.h"
+#include "catalog/objectaddress.h"
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 
@@ -48,6 +49,7 @@ typedef enum LabelKind
 	LABEL_DEAD					/* a dead-letter table */
 } LabelKind;
 
+#define LABEL_PROVIDER	"inbox"
 #define TOKEN_LEN	32			/* hexadecimal digits */
 #define NO_RETENTION	(-1)
 
@@ -80,7 +82,6 @@ extern bool RoleByName(const char *name, Role *role);
 extern bool RoleTypeFits(Role role, Oid type, int32 typmod);
 extern const char *RoleTypesText(Role role);
 
-extern void LabelInit(void);
 extern void LabelDefaults(QueueSettings *settings);
 extern void LabelNewToken(char *token);
 extern void LabelParse(const char *label, QueueSettings *settings);
@@ -93,6 +94,11 @@ extern void LabelWriteRole(Oid relid, AttrNumber attno, Role role);
 extern void LabelRemove(Oid relid);
 extern Oid	LabelFindToken(const char *token, LabelKind *kind);
 extern List *LabelList(LabelKind kind);
+extern Oid	LabelOtherToken(const char *token, Oid except);
 extern Oid	LabelDeadUser(const char *token, Oid except);
+
+/* labelcheck.c */
+extern void LabelInit(void);
+extern void LabelCheck(const ObjectAddress *object, const char *seclabel);
 
 #endif							/* INBOX_LABEL_H */

@@ -37,6 +37,7 @@
 #include "miscadmin.h"
 #include "receipt.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
 
@@ -53,6 +54,33 @@ LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
 	return table_tuple_lock(leaf->rel, tid, snapshot, leaf->old,
 							GetCurrentCommandId(true), mode, policy, flags,
 							&tmfd);
+}
+
+/*
+ * Off while our searches are planned.  Ways through the whole table, and what
+ * such a way's forbidding cost would switch on: the planner would choose them
+ * for a queue that was empty when last analyzed, and stay with it while a
+ * million rows arrive.  Bitmap and index-only scans need an MVCC snapshot,
+ * which at SERIALIZABLE we do not give them.
+ */
+static const char *const planner_off[] = {
+	"enable_seqscan", "enable_sort", "enable_bitmapscan",
+	"enable_indexonlyscan", "jit"
+};
+
+/*
+ * PlanByIndex
+ *		Until AtEOXact_GUC(false, result), plan as our searches need it.
+ */
+int
+PlanByIndex(void)
+{
+	int			level = NewGUCNestLevel();
+
+	for (int i = 0; i < lengthof(planner_off); i++)
+		(void) set_config_option(planner_off[i], "off", PGC_USERSET,
+								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return level;
 }
 
 /*
@@ -164,6 +192,7 @@ find_by_sql(Locator *loc, Datum id, Oid *relid, ItemPointer tid)
 	SPIPlanPtr	plan;
 	bool		found;
 	bool		isnull;
+	int			guc_level;
 
 	SPI_connect();
 	plan = QueueFindPlan(q, PLAN_LOCATE, 0);
@@ -172,8 +201,10 @@ find_by_sql(Locator *loc, Datum id, Oid *relid, ItemPointer tid)
 							 psprintf("SELECT tableoid, ctid FROM %s WHERE %s OPERATOR(pg_catalog.=) $1",
 									  q->name, q->colname[ROLE_ID]),
 							 1, &q->col[ROLE_ID].type, CURSOR_OPT_GENERIC_PLAN);
+	guc_level = PlanByIndex();
 	SPI_execute_snapshot(plan, &id, NULL, FreshSnapshot(q, &copy),
 						 InvalidSnapshot, true, false, 1);
+	AtEOXact_GUC(false, guc_level);
 	found = SPI_processed > 0;
 	if (found)
 	{

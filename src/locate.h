@@ -35,6 +35,7 @@ typedef struct Locator
 extern TM_Result LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
 							 LockTupleMode mode, LockWaitPolicy policy,
 							 uint8 flags);
+extern int	PlanByIndex(void);
 extern Snapshot FreshSnapshot(Queue *q, SnapshotData *copy);
 
 extern void LocateBegin(Locator *loc, RowWriter *w);

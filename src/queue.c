@@ -55,6 +55,8 @@ typedef struct CacheEntry
 static HTAB *cache = NULL;
 static List *retired = NIL;		/* of Queue *, in CacheMemoryContext */
 static int	all_pins = 0;		/* sum over the entries in the cache */
+static Oid	building = InvalidOid;	/* table whose entry is being made, and */
+static bool changed_meanwhile;	/* whether it has changed since we began */
 
 static void
 invalidate_rel(Datum arg, Oid relid)
@@ -62,6 +64,8 @@ invalidate_rel(Datum arg, Oid relid)
 	HASH_SEQ_STATUS seq;
 	CacheEntry *entry;
 
+	if (!OidIsValid(relid) || relid == building)
+		changed_meanwhile = true;
 	hash_seq_init(&seq, cache);
 	while ((entry = (CacheEntry *) hash_seq_search(&seq)) != NULL)
 	{
@@ -292,7 +296,6 @@ build_queue(Relation rel)
 	q->order_index = find_order_index(q, rel);
 	if (q->settings.dead_letter[0] != '\0')
 		q->dead_relid = LabelFindToken(q->settings.dead_letter, &q->dead_kind);
-	q->valid = true;
 	MemoryContextSwitchTo(old);
 	return q;
 }
@@ -369,11 +372,20 @@ lookup(Oid relid)
 			all_pins -= q->pins;
 	}
 	sweep();
+
+	/*
+	 * inbox_alter does not conflict with the lock we hold: what it commits
+	 * after we have read the label makes the entry good for this call alone.
+	 */
+	building = relid;
+	changed_meanwhile = false;
 	rel = relation_open(relid, NoLock);
 	q = build_queue(rel);
 	relation_close(rel, NoLock);
+	building = InvalidOid;
 	if (q == NULL)
 		return NULL;
+	q->valid = !changed_meanwhile;
 	MemoryContextSetParent(q->cxt, CacheMemoryContext);
 	entry = (CacheEntry *) hash_search(cache, &relid, HASH_ENTER, &found);
 	Assert(!found);

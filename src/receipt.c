@@ -27,12 +27,14 @@
 
 #include "catalog/pg_type.h"
 #include "datatype/timestamp.h"
+#include "fmgr.h"
 #include "port/atomics.h"
 #include "receipt.h"
 #include "storage/shmem.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 #include "utils/uuid.h"
 
 #define UNIX_EPOCH_USECS \
@@ -295,4 +297,57 @@ ReceiptHeld(Queue *q, const Receipt *receipt, const LeaseRow *row)
 {
 	return row->leased && !row->finished &&
 		ReceiptNumber(q, row) == receipt->number;
+}
+
+PG_FUNCTION_INFO_V1(inbox_receipt);
+
+/*
+ * inbox_receipt
+ *		The receipt of a row that a claim by row type returned; NULL when the
+ *		row is not leased.
+ */
+Datum
+inbox_receipt(PG_FUNCTION_ARGS)
+{
+	HeapTupleHeader header;
+	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 0);
+	HeapTupleData tuple;
+	TupleDesc	desc;
+	TupleTableSlot *slot;
+	AttrNumber	attnos[NUM_QUEUE_ROLES];
+	LeaseRow	row;
+	Queue	   *q;
+	Datum		id;
+	bool		isnull;
+	char	   *receipt = NULL;
+
+	if (!OidIsValid(get_typ_typrelid(type)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("inbox_receipt takes a row of a queue, not a value of type %s",
+						format_type_be(type)),
+				 errhint("Select from the queue itself, as in SELECT inbox_receipt(q) FROM some_queue q.")));
+	if (PG_ARGISNULL(0))
+		PG_RETURN_NULL();
+	q = QueueOpenType(type, AccessShareLock);
+	header = PG_GETARG_HEAPTUPLEHEADER(0);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(header);
+	ItemPointerSetInvalid(&tuple.t_self);
+	tuple.t_tableOid = InvalidOid;
+	tuple.t_data = header;
+	desc = lookup_rowtype_tupdesc(type, -1);
+	slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+	ExecStoreHeapTuple(&tuple, slot, false);
+	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
+		attnos[role] = q->col[role].attno;
+	LeaseReadRow(q, attnos, slot, &row);
+	id = slot_getattr(slot, attnos[ROLE_ID], &isnull);
+	if (!isnull && row.leased && !row.finished && ReceiptNumber(q, &row) >= 0)
+		receipt = ReceiptText(q, id, &row);
+	ExecDropSingleTupleTableSlot(slot);
+	ReleaseTupleDesc(desc);
+	QueueClose(q);
+	if (receipt == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(receipt));
 }

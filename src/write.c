@@ -403,6 +403,7 @@ delete_by_sql(RowWriter *w, RowLeaf *leaf)
 {
 	Queue	   *q = w->q;
 	SPIPlanPtr	plan;
+	Oid			types[2] = {OIDOID, TIDOID};
 	Datum		values[2];
 	bool		deleted;
 
@@ -412,7 +413,7 @@ delete_by_sql(RowWriter *w, RowLeaf *leaf)
 		plan = QueueSavePlan(q, PLAN_DELETE, 0,
 							 psprintf("DELETE FROM %s WHERE tableoid OPERATOR(pg_catalog.=) $1"
 									  " AND ctid OPERATOR(pg_catalog.=) $2", q->name),
-							 2, (Oid[]) {OIDOID, TIDOID}, 0);
+							 2, types, 0);
 	values[0] = ObjectIdGetDatum(RelationGetRelid(leaf->rel));
 	values[1] = PointerGetDatum(&leaf->old->tts_tid);
 	deleted = execute_on_lock(w, leaf, plan, values, NULL) > 0;

@@ -41,6 +41,32 @@ need() {
 		{ tail -n 20 <<<"$out" >&2; die "could not install ${missing[*]}"; }
 }
 
+# The drivers of test/clients.
+packages_clients='libpq-dev libdbd-pg-perl python3 python3-psycopg2 python3-psycopg python3-asyncpg
+	ruby-pg php-cli php-pgsql'
+packages_clients=$(echo $packages_clients)
+
+# The same for a package that brings a service, which is to stay off.
+need_without_service() {
+	local package=$1 policy=/usr/sbin/policy-rc.d sudo= rc
+
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] &&
+		return 0
+	command -v dpkg-query >/dev/null || return 0
+	[ "$(id -u)" = 0 ] || sudo=sudo
+	if [ -e $policy ]; then
+		policy=
+	else
+		printf '#!/bin/sh\nexit 101\n' | $sudo tee $policy >/dev/null
+		$sudo chmod +x $policy
+	fi
+	(need "$package")
+	rc=$?
+	[ -z "$policy" ] || $sudo rm -f "$policy"
+	! [ -d /run/systemd/system ] || $sudo systemctl -q disable "$package"
+	return $rc
+}
+
 # The server package would create and start a cluster of its own.  Nobody
 # asked for one, so tell it not to while it installs.
 need_server() {
@@ -120,7 +146,7 @@ make_scratch() {
 # user, and nothing is left behind in the tree.
 copy_sources() {
 	local top=$1
-	(cd "$top" && tar cf - --exclude='*.o' --exclude='*.so' --exclude='*.bc' \
+	(cd "$top" && tar cf - --exclude='*.o' --exclude='*.so' --exclude='*.bc' --exclude=test/bench/results \
 		Makefile *.control META.json src $(ls -d sql expected test demo docs README.md 2>/dev/null)) |
 		tar xf - -C "$SCRATCH/src" || die "could not copy the sources"
 }

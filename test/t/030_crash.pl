@@ -248,6 +248,21 @@ is( $db->selectrow_array(
 	3000, 'and all can be done again');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM moves_dead'), 3000, 'once');
 
+$db->begin_work;
+is($db->selectrow_array(q{SELECT inbox_redrive('moves')}), 3000, 'a redrive under way');
+$node->stop('immediate');
+eval { $db->rollback };
+$node->start;
+is( $node->safe_psql('postgres', 'SELECT (SELECT count(*) FROM moves), (SELECT count(*) FROM moves_dead)'),
+	'0|3000', 'crash: it has not begun');
+$db = connect_db($node);
+is($db->selectrow_array(q{SELECT inbox_redrive('moves')}), 3000, 'and can be done again');
+$node->stop('immediate');
+$node->start;
+is( $node->safe_psql('postgres', 'SELECT (SELECT count(*) FROM moves), (SELECT count(*) FROM moves_dead)'),
+	'3000|0', 'once done, it stays');
+$db = connect_db($node);
+
 # --- a worker at its work
 
 $db->do(q{SELECT inbox_create('spent', max_attempts => 1)});

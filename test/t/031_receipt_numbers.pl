@@ -39,6 +39,7 @@ $node->safe_psql('postgres', q{
 	CREATE EXTENSION inbox;
 	SELECT inbox_create('jobs', lease => '1 h');
 	SELECT inbox_send('jobs', '1');
+	CREATE TABLE morgue (LIKE jobs);
 	CREATE TABLE plain (id int PRIMARY KEY, locked_until timestamptz);
 	SELECT inbox_adopt('plain');
 	INSERT INTO plain VALUES (1)});
@@ -91,13 +92,23 @@ is(settle('jobs', $other, 'done'), 'ok', 'the other row settles');
 
 # --- retried
 
-$node->safe_psql('postgres', q{SELECT inbox_alter('jobs', max_attempts => 100)});
+$node->safe_psql('postgres', q{SELECT inbox_alter('jobs', max_attempts => 100, dead_letter => 'morgue')});
 is(settle('jobs', $last, 'retry'), 'ok', 'retried');
 restart('immediate');
 $node->poll_query_until('postgres', 'SELECT due_at <= clock_timestamp() FROM jobs');
 my $old = $last;
 $last = claim('jobs');
 cmp_ok(number($last), '>', number($old), 'and grown');
+
+# --- buried and brought back
+
+is(settle('jobs', $last, 'dead'), 'dead', 'buried');
+restart('immediate');
+is($node->safe_psql('postgres', q{SELECT inbox_redrive('jobs')}), 1, 'brought back');
+$old = $last;
+$last = claim('jobs');
+is(number($last), number($old) + 1, 'and one more, as it is still ahead of the clock');
+is(settle('jobs', $old, 'done'), 'stale', 'the old one is stale');
 
 # --- without claimed_at the number is the expiry
 

@@ -26,8 +26,8 @@ for my $queue (@queues)
 }
 
 # A process that claims as soon as there is something, says which attempt it
-# got and from which backend, and works forever.  Returns its pid, the
-# backend's, and the attempt.
+# got, in which backend and until when, and works forever.  Returns its pid,
+# the backend's, the attempt, and the end of the lease in seconds.
 sub consumer
 {
 	my ($queue) = @_;
@@ -37,8 +37,8 @@ sub consumer
 			my $db = connect_db($node);
 			my @row;
 
-			usleep(20_000) until @row = $db->selectrow_array("SELECT attempt FROM inbox_claim('$queue')");
-			syswrite $out, "$db->{pg_pid} $row[0]\n";
+			usleep(20_000) until @row = $db->selectrow_array("SELECT attempt, extract(epoch FROM locked_until) FROM inbox_claim('$queue')");
+			syswrite $out, "$db->{pg_pid} @row\n";
 			sleep 1000;
 		});
 	close $out;
@@ -61,18 +61,11 @@ sub dies
 	is( join('|', $db->selectrow_array("SELECT payload, attempt, cause FROM ${queue}_dead")),
 		'"work"|3|lease lost', "$queue: dead after three");
 	is($db->selectrow_array("SELECT count(*) FROM $queue"), 0, "$queue: and gone from the queue");
-	cmp_ok($db->selectrow_array("SELECT extract(epoch FROM died_at - '$lease_end') FROM ${queue}_dead"),
-		'>=', 0, "$queue: not before its lease had ended");
-	cmp_ok($db->selectrow_array(
-			"SELECT extract(epoch FROM died_at - greatest('$lease_end', pg_postmaster_start_time())) FROM ${queue}_dead"),
-		'<', $prompt, "$queue: but soon after");
+	my ($late, $down) = $db->selectrow_array("SELECT extract(epoch FROM died_at) - $lease_end,
+		greatest(extract(epoch FROM pg_postmaster_start_time()) - $lease_end, 0) FROM ${queue}_dead");
+	cmp_ok($late, '>=', 0, "$queue: not before its lease had ended");
+	cmp_ok($late - $down, '<', $prompt, "$queue: but soon after");
 	return;
-}
-
-sub lease_end
-{
-	my ($queue) = @_;
-	return $node->safe_psql('postgres', "SELECT locked_until FROM $queue");
 }
 
 # --- client killed, backend terminated, client that leaves in good order
@@ -93,10 +86,10 @@ for my $round (1 .. 3)
 
 	for my $queue (sort keys %end)
 	{
-		my ($pid, $backend, $attempt) = @{ $consumer{$queue} };
+		my ($pid, $backend, $attempt, $until) = @{ $consumer{$queue} };
 
 		$attempts{$queue} .= " $attempt";
-		$lease_end{$queue} = lease_end($queue);
+		$lease_end{$queue} = $until;
 		$end{$queue}->($pid, $backend);
 	}
 }
@@ -110,10 +103,10 @@ for my $queue (sort keys %end)
 
 for my $round (1 .. 3)
 {
-	my ($pid, $backend, $attempt) = consumer('crashed');
+	my ($pid, $backend, $attempt, $until) = consumer('crashed');
 
 	$attempts{crashed} .= " $attempt";
-	$lease_end{crashed} = lease_end('crashed');
+	$lease_end{crashed} = $until;
 	$node->stop('immediate');
 	kill_client($pid);
 	$node->start;

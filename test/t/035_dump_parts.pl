@@ -109,6 +109,21 @@ is( $node->safe_psql('few', qq{SELECT verdict, count(*)
 		FROM inbox_settle_batch('jobs', string_to_array('$receipts', ',')) GROUP BY 1}),
 	'ok|10', 'few: a queue even so');
 
+# --- beside the tables it was taken from: one label is in one place
+
+$node->safe_psql('few', q{
+	ALTER TABLE jobs RENAME TO old;
+	SELECT inbox_pause('old')});
+my (undef, undef, $refused) = $node->psql('few', slurp_file("$folder/pair"), on_error_stop => 0);
+like($refused, qr/ERROR:  "jobs" cannot have the inbox label of "old".*HINT: .*inbox_forget\('public\.old'\)/s,
+	'beside: the label is refused, with the cure');
+is((sqlstate($node, 'few', q{SELECT inbox_claim('jobs')}))[0], 'IB002', 'beside: so this is a plain table');
+is($node->safe_psql('few', $states), $before, 'beside: with all rows');
+$node->safe_psql('few', q{SELECT inbox_forget('old'); DROP TABLE jobs, jobs_dead});
+$node->command_ok([ @psql, '-d', 'few', '-f', "$folder/pair" ], 'beside: the other one forgotten, it is restored');
+is( $node->safe_psql('few', q{SELECT inbox_claim('jobs'); SELECT inbox_redrive('jobs')}) =~ s/.*\n//sr,
+	10, 'beside: as a queue');
+
 # --- rows alone, into a queue of the same shape
 
 target('rows', q{SELECT inbox_create('jobs', lease => '5 s', max_attempts => 2); SELECT inbox_create('other')});

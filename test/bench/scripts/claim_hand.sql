@@ -1,0 +1,2 @@
+WITH c AS (SELECT id FROM hand WHERE locked_until IS NULL ORDER BY id LIMIT @batch@ FOR UPDATE SKIP LOCKED), u AS (UPDATE hand h SET locked_until = clock_timestamp() + interval '30 s', attempt = attempt + 1 FROM c WHERE h.id = c.id RETURNING h.id, h.payload) SELECT string_agg(id::text, ',') AS r, count(payload) AS n FROM u \gset
+DELETE FROM hand WHERE id = ANY (string_to_array(:r, ',')::bigint[]);

@@ -1,0 +1,1 @@
+INSERT INTO hand (payload) VALUES ('{"n": 1}');

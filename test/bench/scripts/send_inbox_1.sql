@@ -1,0 +1,1 @@
+SELECT id FROM inbox_send('q', '{"n": 1}');

@@ -1,0 +1,1 @@
+INSERT INTO q (payload) VALUES ('{"n": 1}');

@@ -1,0 +1,1 @@
+SELECT pgq.insert_event('q', 'n', '{"n": 1}');

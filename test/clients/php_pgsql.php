@@ -1,0 +1,52 @@
+<?php
+// PHP pgsql: JSON, arrays and intervals are all text.
+
+$queue = getenv('QUEUE');
+$db = pg_connect('');
+
+function say($what, $got, $want)
+{
+	echo $got === $want ? "ok - $what\n" : "not ok - $what: " . json_encode($got) . "\n";
+}
+
+function rows($sql, ...$args)
+{
+	global $db;
+	return pg_fetch_all(pg_query_params($db, $sql, array_map(
+		fn ($a) => is_array($a) ? to_array($a) : $a, $args)));
+}
+
+function to_array($values)
+{
+	return '{' . implode(',', array_map(
+		fn ($v) => $v === null ? 'NULL' : '"' . addcslashes($v, '"\\') . '"', $values)) . '}';
+}
+
+say('send', rows('SELECT inbox_send($1, $2, delay => $3, priority => $4) AS id', $queue,
+	json_encode(['n' => 1, 'text' => 'it\'s "quoted"']), '0 s', 1)[0]['id'], '1');
+say('send many', array_column(rows(
+	'SELECT id FROM inbox_send_batch($1, $2, priority => $3, dedup_keys => $4) id', $queue,
+	array_map(fn ($n) => json_encode(['n' => $n]), [2, 3, 4]), 2, ['a', 'b', null]), 'id'), ['2', '3', '4']);
+
+$one = rows('SELECT * FROM inbox_claim($1, $2, $3)', $queue, 1, '20 s')[0];
+say('claim', [$one['attempt'], json_decode($one['payload'])->text], ['1', 'it\'s "quoted"']);
+$extended = rows("SELECT *, locked_until > now() + '9 min'::interval AS late FROM inbox_extend($1, $2, $3)",
+	$queue, $one['receipt'], '10 min')[0];
+say('extend', [$extended['verdict'], $extended['new_receipt'], $extended['late']], ['ok', $one['receipt'], 't']);
+$two = rows('SELECT * FROM inbox_claim($1)', $queue)[0];
+say('settle many', array_column(rows('SELECT * FROM inbox_settle_batch($1, $2, $3, $4, $5)', $queue,
+	[$one['receipt'], $two['receipt'], 'garbage', null], ['retry', 'dead', 'done', 'done'],
+	['1 h', null, null, null], ['it\'s "no" good', 'never', null, null]), 'verdict'),
+	['ok', 'dead', 'invalid', 'invalid']);
+
+$receipts = [];
+$seen = [];
+while ($got = rows('SELECT * FROM inbox_next($1, $2, $3)', $queue, $receipts, 1)) {
+	$receipts = json_decode(json_encode(array_column($got, 'receipt')));
+	foreach ($got as $row)
+		$seen[] = json_decode($row['payload'])->n;
+}
+say('next', $seen, [3, 4]);
+say('a lost lease', rows('SELECT inbox_settle($1, $2) AS v', $queue, $one['receipt'])[0]['v'], 'stale');
+pg_send_query_params($db, 'SELECT inbox_settle($1, $2, strict => true)', [$queue, $one['receipt']]);
+say('strict', pg_result_error_field(pg_get_result($db), PGSQL_DIAG_SQLSTATE), 'IB001');
