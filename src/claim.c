@@ -16,6 +16,7 @@
 
 #include "access/xact.h"
 #include "args.h"
+#include "async.h"
 #include "catalog/pg_type.h"
 #include "deliver.h"
 #include "errors.h"
@@ -150,10 +151,12 @@ take_row(Claim *c, Oid relid, ItemPointer tid)
 	MemoryContext old = MemoryContextSwitchTo(c->row_cxt);
 	TupleTableSlot *slot;
 
+	AsyncEnter();
 	if (leaf->direct_update)
 		slot = lease_version(c, leaf, tid);
 	else
 		slot = lease_in_subxact(c, leaf, tid);
+	AsyncLeave();
 	/* the write may have moved it to another partition */
 	if (slot != NULL)
 		DeliverRow(c->sink, WriterLeaf(&c->writer, slot->tts_tableOid), slot);
@@ -183,6 +186,21 @@ claim_end(Claim *c)
 }
 
 /*
+ * find_next
+ *		FindNext; what a walk writes is page cleaning.
+ */
+static bool
+find_next(Finder *finder, Oid *relid, ItemPointer tid)
+{
+	bool		found;
+
+	AsyncEnter();
+	found = FindNext(finder, relid, tid);
+	AsyncLeave();
+	return found;
+}
+
+/*
  * claim_rows
  *		Claim up to max_rows rows of an open queue into the sink.
  */
@@ -201,7 +219,7 @@ claim_rows(Queue *q, int64 max_rows, int64 lease, text *group,
 	claim_begin(&c, q, lease, sink);
 	FindBegin(&finder, &c.writer, c.now, group, max_rows);
 	c.finder = &finder;
-	while (taken < max_rows && FindNext(&finder, &relid, &tid))
+	while (taken < max_rows && find_next(&finder, &relid, &tid))
 	{
 		bool		took = take_row(&c, relid, &tid);
 

@@ -24,6 +24,7 @@ int			InboxReapRows = 1000;
 int			InboxReapPages = 4096;
 int			InboxMaxQueues = 256;
 bool		InboxDirect = true;
+bool		InboxAsyncClaim = true;
 
 void
 SettingsInit(void)
@@ -64,6 +65,14 @@ SettingsInit(void)
 							 "Walk and write plain tables without SQL.",
 							 "Off, every table takes the way of those that cannot: slower, with the same result.",
 							 &InboxDirect,
+							 true,
+							 PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("inbox.async_claim",
+							 "Commits of claims and extensions alone do not wait for the disk.",
+							 "What a crash then loses is a lease: the row is delivered again.",
+							 &InboxAsyncClaim,
 							 true,
 							 PGC_USERSET, 0,
 							 NULL, NULL, NULL);

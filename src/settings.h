@@ -26,6 +26,9 @@ extern int	InboxMaxQueues;
 /* plain tables are written and walked without SQL */
 extern bool InboxDirect;
 
+/* commits of claims and extensions alone do not wait for the disk */
+extern bool InboxAsyncClaim;
+
 extern void SettingsInit(void);
 
 #endif							/* INBOX_SETTINGS_H */

@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "async.h"
 #include "database.h"
 #include "hints.h"
 #include "miscadmin.h"
@@ -57,7 +58,7 @@ request_shmem(void)
 		previous_request_hook();
 
 	RequestAddinShmemSpace(add_size(add_size(DatabaseShmemSize(), HintsShmemSize()),
-									ReceiptShmemSize()));
+									add_size(ReceiptShmemSize(), AsyncShmemSize())));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -75,5 +76,6 @@ startup_shmem(void)
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
+	AsyncShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }

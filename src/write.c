@@ -30,6 +30,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "async.h"
 #include "catalog/partition.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
@@ -118,6 +119,7 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 		check_enable_rls(q->relid, InvalidOid, true) != RLS_ENABLED &&
 		!(rel->rd_att->constr && rel->rd_att->constr->has_generated_stored);
 
+	leaf->has_checks = rel->rd_att->constr && rel->rd_att->constr->num_check > 0;
 	leaf->direct_update = plain && !may_move(q, rel) &&
 		has_rights(q->relid, ACL_SELECT | ACL_UPDATE) &&
 		!(trig && trig->trig_update_before_row) &&
@@ -393,7 +395,13 @@ TupleTableSlot *
 WriterUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 {
 	if (!leaf->direct_update)
+	{
+		AsyncDirty();
 		return update_by_sql(w, leaf, change);
+	}
+	/* whose functions might do anything */
+	if (leaf->has_checks)
+		AsyncDirty();
 	update_direct(w, leaf, change);
 	return leaf->new;
 }
@@ -446,7 +454,10 @@ void
 WriterEnd(RowWriter *w)
 {
 	if (w->triggers != NULL)
+	{
+		AsyncDirty();
 		AfterTriggerEndQuery(w->triggers);
+	}
 	for (RowLeaf *leaf = w->leaves; leaf != NULL; leaf = leaf->next)
 	{
 		ExecDropSingleTupleTableSlot(leaf->old);

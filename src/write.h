@@ -37,6 +37,7 @@ typedef struct RowLeaf
 	bool		rules;			/* has rewrite rules */
 	bool		direct_update;	/* without SQL */
 	bool		direct_delete;
+	bool		has_checks;		/* CHECK constraints */
 	struct RowLeaf *next;
 } RowLeaf;
 
