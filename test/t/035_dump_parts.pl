@@ -108,6 +108,7 @@ is($node->safe_psql('few', $states), $before, 'few: the same messages');
 is( $node->safe_psql('few', qq{SELECT verdict, count(*)
 		FROM inbox_settle_batch('jobs', string_to_array('$receipts', ',')) GROUP BY 1}),
 	'ok|10', 'few: a queue even so');
+is((sqlstate($node, 'few', q{SELECT inbox_send('jobs', '1')}))[0], '23502', 'few: but without the sequence of its ids');
 
 # --- beside the tables it was taken from: one label is in one place
 
