@@ -6,6 +6,8 @@ EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" inbox.contro
 MODULE_big = inbox
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 PG_CPPFLAGS = -DINBOX_VERSION='"$(EXTVERSION)"'
+# a function of ours must not turn into one of the server's of the same name
+SHLIB_LINK = -Wl,-Bsymbolic
 
 SCRIPT = src/sql/$(EXTENSION)--$(EXTVERSION).sql
 DATA = $(filter-out $(SCRIPT),$(wildcard src/sql/$(EXTENSION)--*.sql))

@@ -16,7 +16,7 @@
 
 #include "access/xact.h"
 #include "args.h"
-#include "async.h"
+#include "quickcommit.h"
 #include "catalog/pg_type.h"
 #include "deliver.h"
 #include "errors.h"
@@ -151,12 +151,12 @@ take_row(Claim *c, Oid relid, ItemPointer tid)
 	MemoryContext old = MemoryContextSwitchTo(c->row_cxt);
 	TupleTableSlot *slot;
 
-	AsyncEnter();
+	QuickEnter();
 	if (leaf->direct_update)
 		slot = lease_version(c, leaf, tid);
 	else
 		slot = lease_in_subxact(c, leaf, tid);
-	AsyncLeave();
+	QuickLeave();
 	/* the write may have moved it to another partition */
 	if (slot != NULL)
 		DeliverRow(c->sink, WriterLeaf(&c->writer, slot->tts_tableOid), slot);
@@ -194,9 +194,9 @@ find_next(Finder *finder, Oid *relid, ItemPointer tid)
 {
 	bool		found;
 
-	AsyncEnter();
+	QuickEnter();
 	found = FindNext(finder, relid, tid);
-	AsyncLeave();
+	QuickLeave();
 	return found;
 }
 

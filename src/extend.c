@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "args.h"
-#include "async.h"
+#include "quickcommit.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "judge.h"
@@ -61,9 +61,9 @@ extend_all(Extend *e, Queue *q, FunctionCallInfo fcinfo, Datum *receipts,
 	e->lease = LeaseSeconds(q, fcinfo, 2);
 	e->rows = palloc0(n * sizeof(LeaseRow));
 	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
-	AsyncEnter();
+	QuickEnter();
 	JudgeAll(&e->j, LockTupleNoKeyExclusive);
-	AsyncLeave();
+	QuickLeave();
 }
 
 /*

@@ -13,7 +13,7 @@
 #include "postgres.h"
 
 #include "announce.h"
-#include "async.h"
+#include "quickcommit.h"
 #include "fmgr.h"
 #include "label.h"
 #include "launcher.h"
@@ -34,7 +34,7 @@ _PG_init(void)
 	LabelInit();
 	QueueInit();
 	PendingInit();
-	AsyncInit();
+	QuickInit();
 	InboxShmemInit();
 	AnnounceInit();
 	UtilityInit();

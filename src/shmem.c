@@ -13,7 +13,7 @@
  */
 #include "postgres.h"
 
-#include "async.h"
+#include "quickcommit.h"
 #include "database.h"
 #include "hints.h"
 #include "miscadmin.h"
@@ -58,7 +58,7 @@ request_shmem(void)
 		previous_request_hook();
 
 	RequestAddinShmemSpace(add_size(add_size(DatabaseShmemSize(), HintsShmemSize()),
-									add_size(ReceiptShmemSize(), AsyncShmemSize())));
+									add_size(ReceiptShmemSize(), QuickShmemSize())));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -76,6 +76,6 @@ startup_shmem(void)
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
-	AsyncShmemInit();
+	QuickShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -327,12 +327,21 @@ advance(Walk *w)
 		if (levels && (begun || w->lower.priority == PG_INT64_MIN))
 		{
 			HintKey		first;
+			HintKey		gap_end;
 
+			if (begun && range->hi.priority <= w->lower.priority)
+				continue;
 			if (!next_level(w, &priority))
 				continue;
 			first = (HintKey) {priority, PG_INT64_MIN, PG_INT64_MIN};
 			if (KeyCompare(&first, &range->hi) > 0)
 				continue;
+			/* nothing lies between the levels */
+			gap_end = KeyBefore(&first);
+			if (begun)
+				w->from = (HintKey) {w->lower.priority + 1, PG_INT64_MIN,
+			PG_INT64_MIN};
+			pass_to(w, &gap_end);
 			w->lower = w->from = first;
 		}
 		else if (begun || (!levels && w->lower.priority > 0))

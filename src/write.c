@@ -30,7 +30,7 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
-#include "async.h"
+#include "quickcommit.h"
 #include "catalog/partition.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
@@ -396,12 +396,12 @@ WriterUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 {
 	if (!leaf->direct_update)
 	{
-		AsyncDirty();
+		QuickDirty();
 		return update_by_sql(w, leaf, change);
 	}
 	/* whose functions might do anything */
 	if (leaf->has_checks)
-		AsyncDirty();
+		QuickDirty();
 	update_direct(w, leaf, change);
 	return leaf->new;
 }
@@ -455,7 +455,7 @@ WriterEnd(RowWriter *w)
 {
 	if (w->triggers != NULL)
 	{
-		AsyncDirty();
+		QuickDirty();
 		AfterTriggerEndQuery(w->triggers);
 	}
 	for (RowLeaf *leaf = w->leaves; leaf != NULL; leaf = leaf->next)

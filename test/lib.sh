@@ -154,6 +154,17 @@ copy_sources() {
 # Write the lines every private server needs to find what we built.  Debian's
 # servers know extension_destdir, 18 and newer extension_control_path; with
 # either nothing is installed.  Other servers get a real installation.
+# A name that the server exports too would be the server's on some platforms.
+check_symbols() {
+	local both
+
+	both=$(comm -12 \
+		<(nm -D --defined-only "$BINDIR/postgres" | awk '{print $3}' | sort -u) \
+		<(nm -D --defined-only "$SCRATCH/src/inbox.so" | awk '{print $3}' |
+			grep -vE '^(_init|_fini|_edata|_end|__bss_start)$' | sort -u))
+	[ -z "$both" ] || die "the server exports these names too: $both"
+}
+
 build_and_stage() {
 	local gucs lib stage=$SCRATCH/stage
 	local args=(-s -C "$SCRATCH/src" "PG_CONFIG=$PG_CONFIG" "COPT=${COPT:-}" with_llvm=no)
@@ -161,6 +172,7 @@ build_and_stage() {
 	unset MAKEFLAGS MAKELEVEL MFLAGS
 	say "building for PostgreSQL $VERSION"
 	make "${args[@]}" -j2 all || die "the build failed"
+	check_symbols
 
 	gucs=$("$BINDIR/postgres" --describe-config | cut -f1)
 	lib=$("$PG_CONFIG" --pkglibdir)

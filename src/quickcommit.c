@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * async.c
+ * quickcommit.c
  *	  Claims that do not wait for the disk.
  *
  * A claim or an extension that is lost in a crash of the server only frees
@@ -9,14 +9,15 @@
  *
  * 1. What a transaction writes to the WAL shows in XactLastRecEnd, the end of
  *	  its last record.  Around each piece of a claim or extension that may
- *	  write, AsyncEnter and AsyncLeave look at it.
- * 2. AsyncEnter finds it where the last AsyncLeave left it, or at nothing if
+ *	  write, QuickEnter and QuickLeave look at it.
+ * 2. QuickEnter finds it where the last QuickLeave left it, or at nothing if
  *	  there was none.  If it has moved, something else has been written, and
- *	  the transaction is dirty for good.
+ *	  the transaction is dirty for good.  Only a transaction without an ID may
+ *	  have written whatever it likes: reading cleans pages.
  * 3. The same test is made before the commit.  If it passes, the commit is
  *	  asynchronous; synchronous_commit is put back after the commit or abort.
  * 4. What may write on others' behalf in between, a statement or a trigger,
- *	  calls AsyncDirty.
+ *	  calls QuickDirty.
  *
  * So an INSERT before, between or after claims makes the commit as durable as
  * the session asks, and so does a settlement: it is not bracketed.
@@ -31,7 +32,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "async.h"
+#include "quickcommit.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
@@ -42,37 +43,37 @@
 #define AFTER_CRASH		(5 * USECS_PER_MINUTE)
 
 /* written once, before any backend runs */
-typedef struct AsyncShared
+typedef struct QuickShared
 {
 	TimestampTz durable_until;	/* claims wait for the disk until then */
-} AsyncShared;
+} QuickShared;
 
-static AsyncShared *shared = NULL;
+static QuickShared *shared = NULL;
 
-static XLogRecPtr last_end = InvalidXLogRecPtr; /* as AsyncLeave saw it */
+static XLogRecPtr last_end = InvalidXLogRecPtr; /* as QuickLeave saw it */
 static bool dirty = false;
 static bool lowered = false;	/* synchronous_commit is not the session's */
 static int	session_setting;
 
 Size
-AsyncShmemSize(void)
+QuickShmemSize(void)
 {
-	return sizeof(AsyncShared);
+	return sizeof(QuickShared);
 }
 
 /*
- * AsyncShmemInit
+ * QuickShmemInit
  *		Called from the startup hook, before recovery, when the control file
  *		still tells how the server ended.
  */
 void
-AsyncShmemInit(void)
+QuickShmemInit(void)
 {
 	bool		found;
 	bool		crc_ok;
 	ControlFileData *control;
 
-	shared = ShmemInitStruct("inbox async", sizeof(AsyncShared), &found);
+	shared = ShmemInitStruct("inbox quick commits", sizeof(QuickShared), &found);
 	if (found)
 		return;
 	control = get_controlfile(DataDir, &crc_ok);
@@ -84,32 +85,33 @@ AsyncShmemInit(void)
 }
 
 /*
- * AsyncEnter
+ * QuickEnter
  *		A claim or an extension is about to read and write.
  */
 void
-AsyncEnter(void)
+QuickEnter(void)
 {
-	if (XactLastRecEnd != last_end)
+	if (XactLastRecEnd != last_end &&
+		TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		dirty = true;
 }
 
 /*
- * AsyncLeave
- *		It has: all written since AsyncEnter was its own.
+ * QuickLeave
+ *		It has: all written since QuickEnter was its own.
  */
 void
-AsyncLeave(void)
+QuickLeave(void)
 {
 	last_end = XactLastRecEnd;
 }
 
 /*
- * AsyncDirty
+ * QuickDirty
  *		The transaction writes more than claims and extensions.
  */
 void
-AsyncDirty(void)
+QuickDirty(void)
 {
 	dirty = true;
 }
@@ -146,7 +148,7 @@ at_xact_event(XactEvent event, void *arg)
 }
 
 void
-AsyncInit(void)
+QuickInit(void)
 {
 	RegisterXactCallback(at_xact_event, NULL);
 }
