@@ -52,7 +52,7 @@ demo:
 indent check-indent:
 	@test/indent $(if $(filter check-indent,$@),--check)
 
-# Figures, never a verdict.  BENCH=full takes hours, CASES= chooses.
+# Figures, never a verdict.  BENCH=full takes two hours, CASES= chooses.
 .PHONY: bench bench-publish profile
 bench:
 	@BENCH='$(BENCH)' CASES='$(CASES)' test/bench/run

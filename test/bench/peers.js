@@ -99,8 +99,8 @@ async function pgboss() {
 	};
 
 	boss.on('error', () => {});
+	await pool.query('DROP SCHEMA IF EXISTS pgboss CASCADE');
 	await boss.start();
-	await pool.query('DELETE FROM pgboss.job');
 	await boss.createQueue('q');
 	await fill();
 	await rate(CELLS.one, 'pg-boss', jobs, () => times(8, () => loop(1)));
