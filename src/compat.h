@@ -79,6 +79,18 @@ BeginIndexScan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 #endif
 }
 
+/* index entries for a row just inserted; 16 can limit them to some kinds */
+static inline List *
+InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL,
+								 false);
+#else
+	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
 /* one of pgstat_fetch_stat_numbackends() entries, from 1 */
 static inline LocalPgBackendStatus *
 LocalBackendStatus(int i)

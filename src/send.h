@@ -4,8 +4,8 @@
  *	  Sending: the steps between the SQL functions and the table.
  *
  * send.c checks the arguments, sendvalue.c turns them into columns of the
- * table's own types, and sendinsert.c or dedup.c writes them; sendtarget.c
- * knows what the table is like.
+ * table's own types, and senddirect.c, sendinsert.c or dedup.c writes them;
+ * sendtarget.c knows what the table is like.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,6 +40,7 @@ typedef struct SendTarget
 	FmgrInfo	payload_in;
 	Oid			payload_ioparam;
 	bool		payload_nested; /* an array or composite type */
+	struct SendPlain *plain;	/* sendplain.c's, once looked for */
 } SendTarget;
 
 /*

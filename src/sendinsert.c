@@ -4,8 +4,9 @@
  *	  The statements that write the rows of a send.
  *
  * SendInsert is the one place through which sends without a dedup key reach
- * the table.  It gets finished columns and leaves the rest to the executor:
- * triggers, constraints, partitions and row security work as for any INSERT.
+ * the table.  It gets finished columns.  Plain tables senddirect.c writes; for
+ * the others all is left to the server, so that triggers, constraints,
+ * partitions and row security work as for any INSERT.
  *
  * A statement names only the columns that have a value, so that the others
  * take the table's defaults.  One row is a VALUES list; more are one INSERT
@@ -20,7 +21,7 @@
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
-#include "send.h"
+#include "sendplain.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -262,12 +263,8 @@ SendInsertIdText(SendRows *rows, int i)
 	return id;
 }
 
-/*
- * SendInsert
- *		Write rows without a dedup key; fills in their ids.
- */
-void
-SendInsert(SendRows *rows, text **ids)
+static void
+insert_by_sql(SendRows *rows, text **ids)
 {
 	SPI_connect();
 	if (rows->n > 1 && SendInsertByArray(rows))
@@ -283,6 +280,17 @@ SendInsert(SendRows *rows, text **ids)
 		}
 	}
 	SPI_finish();
+}
+
+/*
+ * SendInsert
+ *		Write rows without a dedup key; fills in their ids.
+ */
+void
+SendInsert(SendRows *rows, text **ids)
+{
+	if (!SendDirect(rows))
+		insert_by_sql(rows, ids);
 	for (int i = 0; i < rows->n && !rows->id_returned; i++)
 		ids[i] = SendInsertIdText(rows, i);
 }
