@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "announce.h"
+#include "delta.h"
 #include "fmgr.h"
 #include "label.h"
 #include "launcher.h"
@@ -33,6 +34,7 @@ _PG_init(void)
 	LabelInit();
 	QueueInit();
 	PendingInit();
+	DeltaInit();
 	InboxShmemInit();
 	AnnounceInit();
 	UtilityInit();

@@ -21,6 +21,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "totals.h"
 
 #define TRANCHE_NAME	"inbox"
 
@@ -56,8 +57,8 @@ request_shmem(void)
 	if (previous_request_hook)
 		previous_request_hook();
 
-	RequestAddinShmemSpace(add_size(add_size(DatabaseShmemSize(), HintsShmemSize()),
-									ReceiptShmemSize()));
+	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
+	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -75,5 +76,6 @@ startup_shmem(void)
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
+	TotalsShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }
