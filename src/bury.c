@@ -21,6 +21,7 @@
 #include "burial.h"
 #include "catalog/pg_type.h"
 #include "deadmap.h"
+#include "delta.h"
 #include "history.h"
 #include "lease.h"
 #include "owner.h"
@@ -346,6 +347,9 @@ BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
 	else
 		move_row(&b);
 	OwnerLeave(&scope);
+	DeltaCount(q, TOTAL_BURIED, 1);
+	if (cause == CAUSE_LEASE_LOST && b.row.leased)
+		DeltaCount(q, TOTAL_EXPIRED, 1);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);
 }

@@ -24,6 +24,7 @@
 #include "catalog/pg_trigger.h"
 #include "changed.h"
 #include "commands/trigger.h"
+#include "delta.h"
 #include "executor/executor.h"
 #include "pending.h"
 #include "setup.h"
@@ -203,6 +204,8 @@ inbox_changed(PG_FUNCTION_ARGS)
 	if (q == NULL)
 		return PointerGetDatum(NULL);
 	rows = read_changes(q, trigger, &keys);
+	if (trigger->tg_oldtable == NULL)
+		DeltaCount(q, TOTAL_SENT, rows);
 	if (rows > 0)
 		PendingOpen(q, &keys, rows);
 	QueueClose(q);

@@ -19,6 +19,7 @@
 #include "quickcommit.h"
 #include "catalog/pg_type.h"
 #include "deliver.h"
+#include "delta.h"
 #include "errors.h"
 #include "find.h"
 #include "lease.h"
@@ -90,8 +91,12 @@ lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 	Assert(LeaseClaimable(c->q, &row, c->now));
 	ChangeTake(&change, c->q, &row, c->now, c->lease);
 	slot = WriterUpdate(&c->writer, leaf, &change);
-	if (slot != NULL)
-		tell_hints(c, &row, slot);
+	if (slot == NULL)
+		return NULL;
+	DeltaCount(c->q, TOTAL_CLAIMED, 1);
+	if (row.leased)
+		DeltaCount(c->q, TOTAL_EXPIRED, 1);
+	tell_hints(c, &row, slot);
 	return slot;
 }
 

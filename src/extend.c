@@ -10,6 +10,7 @@
 #include "args.h"
 #include "quickcommit.h"
 #include "catalog/pg_type.h"
+#include "delta.h"
 #include "funcapi.h"
 #include "judge.h"
 #include "pending.h"
@@ -33,6 +34,7 @@ extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	RowChange	change;
 	HintRange	keys;
 
+	DeltaCount(j->q, TOTAL_EXTENDED, 1);
 	ChangeExtend(&change, j->q, row, j->now, e->lease);
 	e->rows[item] = *row;
 	/* a lease that already reaches further needs no write */

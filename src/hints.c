@@ -80,6 +80,7 @@
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
+#include "totals.h"
 #include "utils/timestamp.h"
 
 #define MAX_RETRIES		8
@@ -109,6 +110,8 @@ struct QueueHints
 	Ledger		noted;			/* leases that were not entered */
 	int			nretries;
 	Retry		retry[MAX_RETRIES];
+	int64		overruns;		/* claims that outlasted the log */
+	int64		resets;
 	TimestampTz next_look;		/* earliest of all ledgers and retries */
 };
 
@@ -169,6 +172,16 @@ HintsShmemInit(void)
 		LWLockInitialize(&hint_table->queue[i].lock, tranche);
 }
 
+/*
+ * HintsPresent
+ *		Is there shared memory at all?
+ */
+bool
+HintsPresent(void)
+{
+	return hint_table != NULL;
+}
+
 static void
 reset_hints(QueueHints *h)
 {
@@ -220,12 +233,24 @@ HintsForTable(Oid relid)
 		h = unused;
 		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 		reset_hints(h);
+		h->open.overflows = h->overruns = h->resets = 0;
 		LWLockRelease(&h->lock);
+		TotalsReset(HintsNumber(h));
 		h->database = MyDatabaseId;
 		h->relid = relid;
 	}
 	LWLockRelease(&hint_table->lock);
 	return h;
+}
+
+/*
+ * HintsNumber
+ *		The queue's number among all, from 0 to inbox.max_queues - 1.
+ */
+int
+HintsNumber(const QueueHints *h)
+{
+	return h - hint_table->queue;
 }
 
 /*
@@ -363,6 +388,8 @@ HintsPass(HintView *view, const HintRange *passed)
 			KeyCompare(&cut.hi, &lowest) < 0)
 			OpenCut(&h->open, &cut);
 	}
+	else
+		h->overruns++;
 	LWLockRelease(&h->lock);
 }
 
@@ -515,6 +542,7 @@ HintsOpenAll(QueueHints *h)
 {
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 	reset_hints(h);
+	h->resets++;
 	LWLockRelease(&h->lock);
 }
 
@@ -578,6 +606,22 @@ HintsTakeOff(QueueHints *h, TimestampTz until, const HintRange *keys,
 			break;
 		}
 	}
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsLook
+ *		Copy what tells an operator how well claims know their way.
+ */
+void
+HintsLook(QueueHints *h, HintsState *state)
+{
+	LWLockAcquire(&h->lock, LW_SHARED);
+	state->open = h->open;
+	state->covers = h->noted.n;
+	for (int i = 0; i < NUM_LEASE_KINDS; i++)
+		state->covers += h->entered[i].n;
+	state->falls = h->open.overflows + h->overruns + h->resets;
 	LWLockRelease(&h->lock);
 }
 

@@ -39,11 +39,21 @@ typedef struct HintView
 	OpenSet		open;
 } HintView;
 
+/* What an operator is shown. */
+typedef struct HintsState
+{
+	OpenSet		open;
+	int			covers;
+	int64		falls;			/* how often something was forgotten */
+} HintsState;
+
 extern Size HintsShmemSize(void);
 extern void HintsShmemInit(void);
 
+extern bool HintsPresent(void);
 extern QueueHints *HintsFor(Queue *q);
 extern QueueHints *HintsForTable(Oid relid);
+extern int	HintsNumber(const QueueHints *hints);
 extern void HintsForgetGone(List *relids);
 extern void HintsOpenDatabase(void);
 
@@ -65,6 +75,7 @@ extern void HintsEnter(QueueHints *hints, LeaseKind kind, TimestampTz until,
 					   const HintRange *keys, int64 count, uint64 sum);
 extern void HintsTakeOff(QueueHints *hints, TimestampTz until,
 						 const HintRange *keys, int64 count, uint64 sum);
+extern void HintsLook(QueueHints *hints, HintsState *state);
 extern bool HintsContains(QueueHints *hints, const HintKey *key);
 
 #endif							/* INBOX_HINTS_H */

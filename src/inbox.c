@@ -14,6 +14,7 @@
 
 #include "announce.h"
 #include "quickcommit.h"
+#include "delta.h"
 #include "fmgr.h"
 #include "label.h"
 #include "launcher.h"
@@ -35,6 +36,7 @@ _PG_init(void)
 	QueueInit();
 	PendingInit();
 	QuickInit();
+	DeltaInit();
 	InboxShmemInit();
 	AnnounceInit();
 	UtilityInit();

@@ -71,6 +71,7 @@ make_room(OpenSet *set)
 {
 	set->range[set->n - 2].hi = set->range[set->n - 1].hi;
 	set->n--;
+	set->overflows++;
 }
 
 /*
@@ -134,7 +135,10 @@ OpenCut(OpenSet *set, const HintRange *range)
 		}
 		/* no room for the hole: leave the range as it is */
 		if (n == 2 && set->n == MAX_OPEN)
+		{
+			set->overflows++;
 			return;
+		}
 		replace(set, from, 1, rest, n);
 		from += n;
 	}

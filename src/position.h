@@ -20,6 +20,7 @@
  */
 typedef struct OpenSet
 {
+	int64		overflows;		/* how often there was no room */
 	int			n;
 	HintRange	range[MAX_OPEN];
 } OpenSet;

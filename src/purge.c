@@ -17,6 +17,7 @@
 #include "access/tableam.h"
 #include "args.h"
 #include "catalog/pg_type.h"
+#include "delta.h"
 #include "lease.h"
 #include "locate.h"
 #include "miscadmin.h"
@@ -179,6 +180,7 @@ inbox_purge(PG_FUNCTION_ARGS)
 	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
 	QueueCheckRights(q, ACL_SELECT | ACL_DELETE);
 	purged = purge(q);
+	DeltaCount(q, TOTAL_PURGED, purged);
 	QueueClose(q);
 	PG_RETURN_INT64(purged);
 }

@@ -26,6 +26,7 @@
 #include "aside.h"
 #include "bury.h"
 #include "commands/trigger.h"
+#include "delta.h"
 #include "lease.h"
 #include "locate.h"
 #include "miscadmin.h"
@@ -155,6 +156,7 @@ reap_row(ReapPass *pass, RowWriter *writer, RowLeaf *leaf,
 				ereport(ERROR,
 						(errcode(ERRCODE_TRIGGERED_ACTION_EXCEPTION),
 						 errmsg("a trigger suppressed the delete")));
+			DeltaCount(pass->q, TOTAL_PURGED, 1);
 			done->purged++;
 			break;
 	}

@@ -22,6 +22,7 @@
 #include "bury.h"
 #include "catalog/pg_type.h"
 #include "deadmap.h"
+#include "delta.h"
 #include "history.h"
 #include "lease.h"
 #include "miscadmin.h"
@@ -167,6 +168,7 @@ inbox_redrive(PG_FUNCTION_ARGS)
 	bool		all = PG_ARGISNULL(1);
 	Redriven	result;
 	Queue	   *q;
+	int64		sent;
 
 	ArgRequireWritable("inbox_redrive");
 	if (!all && PG_GETARG_INT64(1) < 0)
@@ -178,7 +180,11 @@ inbox_redrive(PG_FUNCTION_ARGS)
 	BuryRequire(q);
 	check_rights(q);
 	check_way_back(q);
+	sent = DeltaPending(q, TOTAL_SENT);
 	result = redrive(q, all ? (Datum) 0 : PG_GETARG_DATUM(1), all);
+	/* the trigger has taken them for sends */
+	DeltaCorrect(q, TOTAL_SENT, sent);
+	DeltaCount(q, TOTAL_REDRIVEN, result.inserted);
 	if (result.picked > result.inserted)
 		ereport(NOTICE,
 				(errmsg_plural("%lld dead letter of queue \"%s\" stays dead",

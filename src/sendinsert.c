@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "delta.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -205,6 +206,7 @@ SendInsertRun(SendRows *rows, int from, int count, bool dedup,
 	MemoryContext old = MemoryContextSwitchTo(rows->cxt);
 	SendParams	params;
 	SPIPlanPtr	plan;
+	int64		sent;
 	int			rc;
 
 	collect_params(&params, rows, from, count, arrays);
@@ -214,11 +216,14 @@ SendInsertRun(SendRows *rows, int from, int count, bool dedup,
 		plan = QueueSavePlan(rows->q, PLAN_SEND, key,
 							 insert_sql(rows, arrays, dedup), params.n,
 							 params.types, CURSOR_OPT_GENERIC_PLAN);
+	sent = DeltaPending(rows->q, TOTAL_SENT);
 	rc = SPI_execute_snapshot(plan, params.values, params.nulls, snapshot,
 							  InvalidSnapshot, false, true, 0);
 	if (rc != SPI_OK_INSERT && rc != SPI_OK_INSERT_RETURNING)
 		elog(ERROR, "SPI_execute_snapshot returned %s",
 			 SPI_result_code_string(rc));
+	/* an adopted table may have no trigger that counts */
+	DeltaCorrect(rows->q, TOTAL_SENT, sent + SPI_processed);
 	return SPI_processed;
 }
 

@@ -14,6 +14,7 @@
 #include "args.h"
 #include "bury.h"
 #include "catalog/pg_type.h"
+#include "delta.h"
 #include "duration.h"
 #include "errors.h"
 #include "funcapi.h"
@@ -31,6 +32,14 @@ typedef enum Outcome
 	OUTCOME_RELEASE,
 	OUTCOME_DEAD
 } Outcome;
+
+static const Total outcome_totals[] = {
+	[OUTCOME_DONE] = TOTAL_DONE,
+	[OUTCOME_DROP] = TOTAL_DROPPED,
+	[OUTCOME_RETRY] = TOTAL_RETRIED,
+	[OUTCOME_RELEASE] = TOTAL_RELEASED,
+	[OUTCOME_DEAD] = TOTAL_SETTLED_DEAD,
+};
 
 static const char *const outcome_names[] = {
 	[OUTCOME_DONE] = "done",
@@ -158,6 +167,8 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	if (hints)
 		KeysOfRow(q, leaf->attnos, leaf->old, &keys);
 	verdict = settle_write(j, leaf, row, request, &slot);
+	DeltaCount(q, verdict == VERDICT_DEAD ? TOTAL_SETTLED_DEAD :
+			   outcome_totals[outcome], 1);
 	if (!hints)
 		return verdict;
 	PendingSettle(q, row, &keys);
@@ -194,6 +205,7 @@ settle_all(Settle *s)
 	Queue	   *q = s->j.q;
 	AclMode		rights = ACL_SELECT | ACL_UPDATE;
 	LockTupleMode lock = LockTupleNoKeyExclusive;
+	int64		stale = 0;
 
 	for (int i = 0; i < s->j.n; i++)
 	{
@@ -204,6 +216,9 @@ settle_all(Settle *s)
 	}
 	QueueCheckRights(q, rights);
 	JudgeAll(&s->j, lock);
+	for (int i = 0; i < s->j.n; i++)
+		stale += s->j.verdicts[i] == VERDICT_STALE;
+	TotalsCountNow(q, TOTAL_STALE, stale);
 }
 
 /*

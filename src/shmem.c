@@ -22,6 +22,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "totals.h"
 
 #define TRANCHE_NAME	"inbox"
 
@@ -57,8 +58,9 @@ request_shmem(void)
 	if (previous_request_hook)
 		previous_request_hook();
 
-	RequestAddinShmemSpace(add_size(add_size(DatabaseShmemSize(), HintsShmemSize()),
-									add_size(ReceiptShmemSize(), QuickShmemSize())));
+	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
+	RequestAddinShmemSpace(QuickShmemSize());
+	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -77,5 +79,6 @@ startup_shmem(void)
 	ReceiptShmemInit();
 	HintsShmemInit();
 	QuickShmemInit();
+	TotalsShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -4,7 +4,8 @@
  *	  The function behind view inbox_queues.
  *
  * It shows each queue that the current user has any privilege on, and all of
- * them to members of pg_monitor: settings, counts and ages, never a payload.
+ * them to members of pg_monitor: settings, counts, ages and what has happened
+ * (activity.c), never a payload.
  *
  * It must be cheap enough to be asked every second, and it must answer even
  * when something is wrong with a queue, for then it is looked at: a table
@@ -15,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "activity.h"
 #include "announce.h"
 #include "catalog/pg_authid.h"
 #include "count.h"
@@ -33,7 +35,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define NUM_COLUMNS		26
+#define NUM_COLUMNS		(26 + NUM_ACTIVITY_COLUMNS)
 
 /* one row of the view on its way out */
 typedef struct OutRow
@@ -50,6 +52,7 @@ typedef struct Counting
 	TimestampTz now;
 	Oid			dead;			/* where it buries, if it could be opened */
 	QueueCounts counts;
+	Activity	activity;
 } Counting;
 
 static void
@@ -112,6 +115,7 @@ count_guarded(void *arg)
 	if (q == NULL)
 		return;
 	c->dead = q->dead_relid;
+	ActivityOfQueue(q, &c->activity);
 	CountQueue(q, c->now, &c->counts);
 	QueueClose(q);
 	UnlockRelationOid(c->relid, AccessShareLock);
@@ -205,6 +209,8 @@ put_queue(ReturnSetInfo *rsinfo, Oid relid, const SnapshotHolder *holder)
 	put_settings(&row, &settings, c.dead);
 	put_counts(&row, &c);
 	put_holder(&row, holder);
+	ActivityPut(relid, &c.activity, c.now, &row.values[row.n], &row.nulls[row.n]);
+	row.n += NUM_ACTIVITY_COLUMNS;
 	put_text(&row, c.counts.problem);
 	Assert(row.n == NUM_COLUMNS);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values,

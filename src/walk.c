@@ -31,6 +31,7 @@
 #include "pending.h"
 #include "settings.h"
 #include "storage/procarray.h"
+#include "totals.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -76,7 +77,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 		q->settings.dead_group == NULL;
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
 	w->unpassed = 0;
-	w->steps = 0;
+	w->steps = w->dead = w->taken = 0;
 	w->leased.any = false;
 	w->index = index_open(q->order_index, AccessShareLock);
 	w->slot = table_slot_create(leaf->rel, NULL);
@@ -391,6 +392,31 @@ add_leased(Walk *w, const LeaseRow *row)
 }
 
 /*
+ * next_row
+ *		The next row of the scan: index_getnext_slot, but counting the entries
+ *		of rows that are gone.
+ */
+static bool
+next_row(Walk *w)
+{
+	for (;;)
+	{
+		bool		again = w->scan->xs_heap_continue;
+
+		if (!again)
+		{
+			if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
+				return false;
+			if ((++w->steps & 0xff) == 0)
+				CHECK_FOR_INTERRUPTS();
+		}
+		if (index_fetch_heap(w->scan, w->slot))
+			return true;
+		w->dead += !again;
+	}
+}
+
+/*
  * WalkNext
  *		The next row that was claimable when we read it.
  */
@@ -405,14 +431,12 @@ WalkNext(Walk *w, ItemPointer tid)
 
 		if (!w->scanning && !advance(w))
 			return false;
-		if (!index_getnext_slot(w->scan, ForwardScanDirection, w->slot))
+		if (!next_row(w))
 		{
 			if (!advance(w))
 				return false;
 			continue;
 		}
-		if ((++w->steps & 0xff) == 0)
-			CHECK_FOR_INTERRUPTS();
 		KeysOfRow(q, w->leaf->attnos, w->slot, &w->keys);
 		if (KeyCompare(&w->keys.lo, &current_range(w)->hi) > 0)
 		{
@@ -475,6 +499,7 @@ WalkTook(Walk *w, bool taken)
 		w->from = KeyAfter(&w->keys.hi);
 	}
 	w->seen = passable(w, &w->keys);
+	w->taken += taken;
 	if (taken && ++w->unpassed >= w->stride)
 		pass_to(w, &w->seen);
 }
@@ -507,6 +532,7 @@ WalkEnd(Walk *w)
 {
 	if (w->unpassed > 0)
 		pass_to(w, &w->seen);
+	TotalsWalked(w->q, w->steps, w->dead, w->taken);
 	index_endscan(w->scan);
 	ExecDropSingleTupleTableSlot(w->slot);
 	index_close(w->index, NoLock);

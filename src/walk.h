@@ -41,7 +41,9 @@ typedef struct Walk
 	bool		passing;		/* false: passes nothing any more (rule 7) */
 	int			stride;			/* rows taken between two passes */
 	int			unpassed;		/* rows taken since the last one */
-	int64		steps;			/* rows looked at */
+	int64		steps;			/* index entries gone to */
+	int64		dead;			/* of them, those of rows that are gone */
+	int64		taken;			/* rows */
 	LeasedRun	leased;
 } Walk;
 

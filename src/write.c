@@ -103,6 +103,31 @@ has_rights(Oid relid, AclMode mode)
 }
 
 /*
+ * WriterNeedsSql
+ *		Why writes of an event (TRIGGER_TYPE_UPDATE or TRIGGER_TYPE_DELETE) to
+ *		a leaf need SQL, whatever the user's privileges; NULL when they do not.
+ */
+const char *
+WriterNeedsSql(Queue *q, Relation leaf, Relation root, int16 event)
+{
+	TriggerDesc *trig = leaf->trigdesc;
+
+	if (leaf->rd_rules != NULL || root->rd_rules != NULL)
+		return "the table has a rule";
+	if (check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
+		return "row security applies";
+	if (leaf->rd_att->constr && leaf->rd_att->constr->has_generated_stored)
+		return "the table has a generated column";
+	if (trig && (event == TRIGGER_TYPE_UPDATE ? trig->trig_update_before_row :
+				 trig->trig_delete_before_row))
+		return "the table has a BEFORE trigger";
+	if (!ChangedOnlyOurs(trig, event) ||
+		!ChangedOnlyOurs(root->trigdesc, event))
+		return "the table has a statement trigger";
+	return NULL;
+}
+
+/*
  * choose_way
  *		Which writes to this leaf need no SQL.
  */
@@ -110,26 +135,15 @@ static void
 choose_way(Queue *q, RowLeaf *leaf, Relation root)
 {
 	Relation	rel = leaf->rel;
-	TriggerDesc *trig = rel->trigdesc;
-	TriggerDesc *roottrig = root->trigdesc;
-	bool		plain;
 
 	leaf->rules = rel->rd_rules != NULL || root->rd_rules != NULL;
-	plain = !leaf->rules &&
-		check_enable_rls(q->relid, InvalidOid, true) != RLS_ENABLED &&
-		!(rel->rd_att->constr && rel->rd_att->constr->has_generated_stored);
-
 	leaf->has_checks = rel->rd_att->constr && rel->rd_att->constr->num_check > 0;
-	leaf->direct_update = plain && !may_move(q, rel) &&
+	leaf->direct_update = !may_move(q, rel) &&
 		has_rights(q->relid, ACL_SELECT | ACL_UPDATE) &&
-		!(trig && trig->trig_update_before_row) &&
-		ChangedOnlyOurs(trig, TRIGGER_TYPE_UPDATE) &&
-		ChangedOnlyOurs(roottrig, TRIGGER_TYPE_UPDATE);
-	leaf->direct_delete = plain &&
+		WriterNeedsSql(q, rel, root, TRIGGER_TYPE_UPDATE) == NULL;
+	leaf->direct_delete =
 		has_rights(q->relid, ACL_SELECT | ACL_DELETE) &&
-		!(trig && trig->trig_delete_before_row) &&
-		ChangedOnlyOurs(trig, TRIGGER_TYPE_DELETE) &&
-		ChangedOnlyOurs(roottrig, TRIGGER_TYPE_DELETE);
+		WriterNeedsSql(q, rel, root, TRIGGER_TYPE_DELETE) == NULL;
 }
 
 /*

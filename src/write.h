@@ -52,6 +52,8 @@ typedef struct RowWriter
 } RowWriter;
 
 extern void WriterBegin(RowWriter *w, Queue *q);
+extern const char *WriterNeedsSql(Queue *q, Relation leaf, Relation root,
+								  int16 event);
 extern RowLeaf *WriterLeaf(RowWriter *w, Oid relid);
 extern TupleTableSlot *WriterUpdate(RowWriter *w, RowLeaf *leaf,
 									const RowChange *change);

@@ -260,6 +260,36 @@ CREATE FUNCTION inbox_queue_status(
 	OUT oldest_snapshot_holder text,
 	OUT oldest_snapshot_age interval,
 	OUT oldest_snapshot_xids bigint,
+	OUT sent bigint,
+	OUT claimed bigint,
+	OUT done bigint,
+	OUT dropped bigint,
+	OUT retried bigint,
+	OUT released bigint,
+	OUT settled_dead bigint,
+	OUT extended bigint,
+	OUT expired_leases bigint,
+	OUT stale bigint,
+	OUT buried bigint,
+	OUT purged bigint,
+	OUT redriven bigint,
+	OUT waits bigint,
+	OUT send_rate double precision,
+	OUT claim_rate double precision,
+	OUT settle_rate double precision,
+	OUT stats_since timestamptz,
+	OUT uses_hints boolean,
+	OUT no_hints_because text,
+	OUT position_priority bigint,
+	OUT position_due_at timestamptz,
+	OUT open_ranges int,
+	OUT covers int,
+	OUT position_falls bigint,
+	OUT walks bigint,
+	OUT walk_entries bigint,
+	OUT walk_dead_entries bigint,
+	OUT walk_taken bigint,
+	OUT dead_rows_ahead bigint,
 	OUT problem text
 ) RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'inbox_queue_status_0_1'
@@ -270,7 +300,7 @@ COMMENT ON FUNCTION inbox_queue_status() IS
 CREATE VIEW inbox_queues AS
 	SELECT * FROM inbox_queue_status();
 COMMENT ON VIEW inbox_queues IS
-'each queue of this database on which the current user has any privilege, all of them for pg_monitor: settings, counts, ages, and who keeps dead rows from removal; every message is in one of ready, delayed, leased, expired, spent, finished and dead';
+'each queue of this database on which the current user has any privilege, all of them for pg_monitor: settings, counts, ages, who keeps dead rows from removal, what has happened since the server''s start, and how claims find their way; every message is in one of ready, delayed, leased, expired, spent, finished and dead';
 COMMENT ON COLUMN inbox_queues.queue IS 'schema-qualified name, quoted where SQL needs it';
 COMMENT ON COLUMN inbox_queues.lease IS 'how long a claim lasts when it does not say';
 COMMENT ON COLUMN inbox_queues.max_attempts IS 'deliveries before a message is buried; NULL: no limit';
@@ -296,6 +326,36 @@ COMMENT ON COLUMN inbox_queues.oldest_snapshot_pid IS 'process that holds the ol
 COMMENT ON COLUMN inbox_queues.oldest_snapshot_holder IS 'what that is: client backend, walsender, prepared transaction, replication slot or other process';
 COMMENT ON COLUMN inbox_queues.oldest_snapshot_age IS 'time since its transaction began or was prepared; NULL where not known, as for a slot';
 COMMENT ON COLUMN inbox_queues.oldest_snapshot_xids IS 'writing transactions begun since that snapshot, in the whole server';
+COMMENT ON COLUMN inbox_queues.sent IS 'messages added since stats_since, by inbox_send, INSERT, COPY, or as dead letters of another queue; not redriven ones; counted when the transaction commits, as all up to redriven but stale; NULL here and below: inbox is not preloaded, or inbox.max_queues is too low';
+COMMENT ON COLUMN inbox_queues.claimed IS 'messages handed out';
+COMMENT ON COLUMN inbox_queues.done IS 'settlements as done';
+COMMENT ON COLUMN inbox_queues.dropped IS 'settlements as drop';
+COMMENT ON COLUMN inbox_queues.retried IS 'settlements as retry that did not bury';
+COMMENT ON COLUMN inbox_queues.released IS 'settlements as release';
+COMMENT ON COLUMN inbox_queues.settled_dead IS 'settlements that buried: as dead, or as retry with the attempts spent';
+COMMENT ON COLUMN inbox_queues.extended IS 'leases extended';
+COMMENT ON COLUMN inbox_queues.expired_leases IS 'leases that ended unsettled, counted when the message is claimed again or buried';
+COMMENT ON COLUMN inbox_queues.stale IS 'settlements that came too late: another consumer had the message; counted at once, even if rolled back';
+COMMENT ON COLUMN inbox_queues.buried IS 'messages buried, by settlements and by the worker or inbox_reap';
+COMMENT ON COLUMN inbox_queues.purged IS 'messages deleted by inbox_purge, or after their retention';
+COMMENT ON COLUMN inbox_queues.redriven IS 'dead letters that inbox_redrive has brought back';
+COMMENT ON COLUMN inbox_queues.waits IS 'claims that had to wait';
+COMMENT ON COLUMN inbox_queues.send_rate IS 'messages added a second, over the last 50 to 60 seconds';
+COMMENT ON COLUMN inbox_queues.claim_rate IS 'messages handed out a second, likewise';
+COMMENT ON COLUMN inbox_queues.settle_rate IS 'settlements a second, of whatever outcome, likewise';
+COMMENT ON COLUMN inbox_queues.stats_since IS 'since when all this is counted: the first use of the queue since the servers start';
+COMMENT ON COLUMN inbox_queues.uses_hints IS 'whether claims of yours begin where claimable messages may be, and not at the left end of the index; NULL: see problem';
+COMMENT ON COLUMN inbox_queues.no_hints_because IS 'why not';
+COMMENT ON COLUMN inbox_queues.position_priority IS 'where claims begin: the most urgent priority they have been on; NULL: not known, or without priority';
+COMMENT ON COLUMN inbox_queues.position_due_at IS 'and the due time there; NULL: at its beginning, or not known';
+COMMENT ON COLUMN inbox_queues.open_ranges IS 'stretches of the claim order that a claim looks into; at most 64';
+COMMENT ON COLUMN inbox_queues.covers IS 'groups of outstanding leases, by the time they end';
+COMMENT ON COLUMN inbox_queues.position_falls IS 'how often something the claims knew was given up: too many open stretches, too many changes during one claim, settings altered; each costs some claims a longer walk';
+COMMENT ON COLUMN inbox_queues.walks IS 'claims that walked the index';
+COMMENT ON COLUMN inbox_queues.walk_entries IS 'index entries they went to';
+COMMENT ON COLUMN inbox_queues.walk_dead_entries IS 'of them, those of messages that are gone';
+COMMENT ON COLUMN inbox_queues.walk_taken IS 'messages they found and took; (walk_entries / walk_taken) is near 1 when all is well';
+COMMENT ON COLUMN inbox_queues.dead_rows_ahead IS 'messages that are gone and that the latest claim had to step over';
 COMMENT ON COLUMN inbox_queues.problem IS 'why counts are missing: a table is locked, or the queue is broken';
 GRANT SELECT ON inbox_queues TO PUBLIC;
 
