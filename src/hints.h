@@ -44,6 +44,8 @@ extern void HintsShmemInit(void);
 
 extern QueueHints *HintsFor(Queue *q);
 extern QueueHints *HintsForTable(Oid relid);
+extern int	HintsPlace(const QueueHints *hints);
+extern TimestampTz HintsNextLook(QueueHints *hints);
 extern void HintsForgetGone(List *relids);
 extern void HintsOpenDatabase(void);
 

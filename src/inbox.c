@@ -21,6 +21,7 @@
 #include "settings.h"
 #include "shmem.h"
 #include "utility.h"
+#include "waiters.h"
 
 PG_MODULE_MAGIC;
 
@@ -33,6 +34,7 @@ _PG_init(void)
 	LabelInit();
 	QueueInit();
 	PendingInit();
+	WaitersInit();
 	InboxShmemInit();
 	AnnounceInit();
 	UtilityInit();

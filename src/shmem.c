@@ -21,6 +21,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "waiters.h"
 
 #define TRANCHE_NAME	"inbox"
 
@@ -56,8 +57,10 @@ request_shmem(void)
 	if (previous_request_hook)
 		previous_request_hook();
 
-	RequestAddinShmemSpace(add_size(add_size(DatabaseShmemSize(), HintsShmemSize()),
-									ReceiptShmemSize()));
+	RequestAddinShmemSpace(DatabaseShmemSize());
+	RequestAddinShmemSpace(HintsShmemSize());
+	RequestAddinShmemSpace(ReceiptShmemSize());
+	RequestAddinShmemSpace(WaitersShmemSize());
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -75,5 +78,6 @@ startup_shmem(void)
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
+	WaitersShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -42,6 +42,9 @@ typedef struct Walk
 	int			stride;			/* rows taken between two passes */
 	int			unpassed;		/* rows taken since the last one */
 	int64		steps;			/* rows looked at */
+	bool		want_due;		/* find out next_due */
+	TimestampTz next_due;		/* when a level that was walked to its end has
+								 * its next row come due */
 	LeasedRun	leased;
 } Walk;
 
