@@ -23,6 +23,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "totals.h"
+#include "waiters.h"
 
 #define TRANCHE_NAME	"inbox"
 
@@ -61,6 +62,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(QuickShmemSize());
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
+	RequestAddinShmemSpace(WaitersShmemSize());
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -80,5 +82,6 @@ startup_shmem(void)
 	HintsShmemInit();
 	QuickShmemInit();
 	TotalsShmemInit();
+	WaitersShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }
