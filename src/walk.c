@@ -26,6 +26,7 @@
 #include "access/relscan.h"
 #include "access/subtrans.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pending.h"
@@ -74,6 +75,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->scanning = false;
 	w->passing = w->view.hints != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
+	w->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
 	w->unpassed = 0;
 	w->steps = 0;
@@ -101,7 +103,7 @@ note_leased(Walk *w)
 	if (w->leased.any && w->passing)
 		HintsPassLeased(&w->view, w->leased.until,
 						Max(w->leased.until, w->now + w->steps * PACE_USECS),
-						&w->leased.keys, w->now);
+						w->leased.claimed, &w->leased.keys, w->now);
 	w->leased.any = false;
 }
 
@@ -116,6 +118,8 @@ pass_to(Walk *w, const HintKey *to)
 	if (w->passing)
 	{
 		note_leased(w);
+		if (w->wrote)
+			PendingPassed(w->view.hints, &passed);
 		HintsPass(&w->view, &passed);
 	}
 	w->from = KeyAfter(to);
@@ -375,9 +379,12 @@ add_leased(Walk *w, const LeaseRow *row)
 	{
 		run->any = true;
 		run->until = row->locked_until;
+		run->claimed = row->claimed_at;
 		run->keys = w->keys;
 	}
 	run->until = Min(run->until, row->locked_until);
+	run->claimed = row->claimed ? Min(run->claimed, row->claimed_at) :
+		PG_INT64_MIN;
 	run->keys.hi = w->keys.hi;
 }
 
