@@ -5,8 +5,10 @@
  *
  * A row that somebody writes by hand may be claimable, anywhere in the claim
  * order.  AFTER STATEMENT triggers with transition tables tell us the keys of
- * such rows; they are opened when the transaction commits.  Of an UPDATE only
- * rows count whose place or lease has changed.  DELETE and TRUNCATE make
+ * such rows; they are opened when the transaction commits.  Leased rows are
+ * noted instead.  All rows of an UPDATE count, even where neither place nor
+ * lease has changed: there is a new version, and a walk that goes by while
+ * it comes may see neither the old nor the new one.  DELETE and TRUNCATE make
  * nothing claimable.
  *
  * The triggers depend on the extension and go with it.  What they do not
@@ -26,6 +28,7 @@
 #include "commands/trigger.h"
 #include "delta.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "pending.h"
 #include "setup.h"
 #include "utils/builtins.h"
@@ -89,7 +92,7 @@ ChangedAddTriggers(Oid relid, Oid namespaceid)
 					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
 					   table, function));
 	SetupExec(psprintf("CREATE TRIGGER " ON_UPDATE " AFTER UPDATE ON %s"
-					   " REFERENCING OLD TABLE AS inbox_old NEW TABLE AS inbox_new"
+					   " REFERENCING NEW TABLE AS inbox_new"
 					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
 					   table, function));
 	SetupExec(psprintf("ALTER TRIGGER " ON_INSERT " ON %s DEPENDS ON EXTENSION inbox",
@@ -128,27 +131,10 @@ widen(HintRange *all, int64 *rows, const HintRange *keys)
 	(*rows)++;
 }
 
-static bool
-same_state(Queue *q, const AttrNumber *attnos, TupleTableSlot *old,
-		   TupleTableSlot *new, const HintRange *keys)
-{
-	HintRange	old_keys;
-	LeaseRow	a;
-	LeaseRow	b;
-
-	KeysOfRow(q, attnos, old, &old_keys);
-	if (KeyCompare(&old_keys.lo, &keys->lo) != 0 ||
-		KeyCompare(&old_keys.hi, &keys->hi) != 0)
-		return false;
-	LeaseReadRow(q, attnos, old, &a);
-	LeaseReadRow(q, attnos, new, &b);
-	return a.leased == b.leased && a.locked_until == b.locked_until &&
-		a.attempt == b.attempt && a.finished == b.finished;
-}
-
 /*
  * read_changes
- *		The keys between which a statement's rows lie; their number.
+ *		The keys between which a statement's unleased rows lie; their number.
+ *		The leased ones are noted.
  */
 static int64
 read_changes(Queue *q, TriggerData *trigger, HintRange *all)
@@ -157,25 +143,25 @@ read_changes(Queue *q, TriggerData *trigger, HintRange *all)
 	AttrNumber	attnos[NUM_QUEUE_ROLES];
 	TupleTableSlot *new = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 												   &TTSOpsMinimalTuple);
-	TupleTableSlot *old = MakeSingleTupleTableSlot(RelationGetDescr(rel),
-												   &TTSOpsMinimalTuple);
-	Tuplestorestate *before = trigger->tg_oldtable;
 	int64		rows = 0;
 
 	QueueMapRoles(q, rel, attnos);
 	while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, new))
 	{
 		HintRange	keys;
+		LeaseRow	row;
 
-		KeysOfRow(q, attnos, new, &keys);
-		if (before != NULL &&
-			tuplestore_gettupleslot(before, true, false, old) &&
-			same_state(q, attnos, old, new, &keys))
+		CHECK_FOR_INTERRUPTS();
+		LeaseReadRow(q, attnos, new, &row);
+		if (row.finished)
 			continue;
-		widen(all, &rows, &keys);
+		KeysOfRow(q, attnos, new, &keys);
+		if (row.leased)
+			PendingNote(q, row.locked_until, &keys);
+		else
+			widen(all, &rows, &keys);
 	}
 	ExecDropSingleTupleTableSlot(new);
-	ExecDropSingleTupleTableSlot(old);
 	return rows;
 }
 

@@ -44,9 +44,14 @@
  *	  opened may have become claimable after the walk went by.  If the log no
  *	  longer reaches back so far, nothing is taken out.
  * 4. A claim passes a row that it takes at once, so that the next claimer
- *	  starts behind it.  If the claim aborts, rule 1 opens the row again.
+ *	  starts behind it.  If the claim aborts, rule 1 opens the row again.  A
+ *	  claim also passes what its own transaction has settled, deleted or moved
+ *	  before; so when a transaction that had written something before it
+ *	  walked aborts, all that it passed is opened again.
  * 5. A row with a live lease may be passed if it is entered in a ledger, or
- *	  else when the walk notes it there, before it passes it.
+ *	  else when the walk notes it there, before it passes it.  A cover that
+ *	  others may take off to nothing counts only for a lease that was claimed
+ *	  since the hints were last forgotten: that one is, or will be, entered.
  * 6. A row that somebody has locked is not passed: its key stays open.  But if
  *	  the locker is a transaction that has claimed rows of ours and has written
  *	  a new version of this one, it is passed, and so is a row that has changed
@@ -109,6 +114,7 @@ struct QueueHints
 	OpenLog		log;
 	Ledger		entered[NUM_LEASE_KINDS];
 	Ledger		noted;			/* leases that were not entered */
+	TimestampTz forgot;			/* when the ledgers were last emptied */
 	int			nretries;
 	Retry		retry[MAX_RETRIES];
 	int64		overruns;		/* claims that outlasted the log */
@@ -192,6 +198,7 @@ reset_hints(QueueHints *h)
 	for (int i = 0; i < NUM_LEASE_KINDS; i++)
 		LedgerReset(&h->entered[i]);
 	LedgerReset(&h->noted);
+	h->forgot = GetCurrentTimestamp();
 	h->nretries = 0;
 	h->next_look = PG_INT64_MAX;
 }
@@ -414,12 +421,13 @@ HintsPass(HintView *view, const HintRange *passed)
 
 /*
  * HintsPassLeased
- *		A claim is about to pass a row with a live lease: rule 5.  "look" may
- *		be later than the lease's end, to bound what looking costs.
+ *		A claim is about to pass rows with live leases: rule 5.  "look" may be
+ *		later than the leases' end, to bound what looking costs; "claimed" is
+ *		when the first of them was claimed.
  */
 void
 HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
-				const HintRange *keys, TimestampTz now)
+				TimestampTz claimed, const HintRange *keys, TimestampTz now)
 {
 	QueueHints *h = view->hints;
 
@@ -432,7 +440,7 @@ HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
 								   &h->entered[kind] : &h->noted, until, keys);
 
 		if (c != NULL && c->look <= look &&
-			(c->keep || c->count > 0))
+			(c->keep || (c->count > 0 && claimed > h->forgot)))
 		{
 			LWLockRelease(&h->lock);
 			return;
@@ -602,6 +610,26 @@ HintsEnter(QueueHints *h, LeaseKind kind, TimestampTz until,
 	{
 		LedgerEnter(&h->entered[kind], until, keys, count, sum, now);
 		h->next_look = Min(h->next_look, h->entered[kind].next_look);
+	}
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsNote
+ *		Leases that no claim enters have been committed.
+ */
+void
+HintsNote(QueueHints *h, TimestampTz until, const HintRange *keys)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	if (until <= now)
+		open_keys(h, keys);
+	else
+	{
+		LedgerNote(&h->noted, until, until, keys, now);
+		h->next_look = Min(h->next_look, h->noted.next_look);
 	}
 	LWLockRelease(&h->lock);
 }

@@ -61,8 +61,8 @@ extern void HintsOpenDatabase(void);
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
 extern void HintsPass(HintView *view, const HintRange *passed);
 extern void HintsPassLeased(HintView *view, TimestampTz until,
-							TimestampTz look, const HintRange *keys,
-							TimestampTz now);
+							TimestampTz look, TimestampTz claimed,
+							const HintRange *keys, TimestampTz now);
 extern void HintsClaiming(TransactionId xid);
 extern bool HintsIsClaimer(TransactionId xid);
 extern bool HintsPassLocked(HintView *view, const HintRange *keys,
@@ -74,6 +74,8 @@ extern void HintsWatch(QueueHints *hints, const HintRange *keys,
 extern void HintsOpenAll(QueueHints *hints);
 extern void HintsEnter(QueueHints *hints, LeaseKind kind, TimestampTz until,
 					   const HintRange *keys, int64 count, uint64 sum);
+extern void HintsNote(QueueHints *hints, TimestampTz until,
+					  const HintRange *keys);
 extern void HintsTakeOff(QueueHints *hints, TimestampTz until,
 						 const HintRange *keys, int64 count, uint64 sum);
 extern void HintsLook(QueueHints *hints, HintsState *state);

@@ -13,9 +13,11 @@
  *	  an extension		commit: enter, take off
  *	  a settlement		commit: take off
  *	  rows made ready	commit: open their keys
+ *	  leases by hand	commit: note them
+ *	  keys passed		abort: open them (rule 4)
  *
- * A subtransaction hands its list up when it commits; when it aborts, its
- * claims' keys are opened at once and the rest is forgotten.
+ * A subtransaction hands its list up when it commits; when it aborts, the
+ * keys it has taken or passed are opened at once and the rest is forgotten.
  *
  * Where keys are opened, as many of those who wait for the queue are woken as
  * there are rows (waiters.c).
@@ -49,8 +51,10 @@ typedef enum PendingKind
 	PENDING_LEASE,
 	PENDING_ENTER,
 	PENDING_TAKE_OFF,
+	PENDING_NOTE,
 	PENDING_OPEN,
-	PENDING_OPEN_ALL
+	PENDING_OPEN_ALL,
+	PENDING_PASSED
 } PendingKind;
 
 typedef struct PendingEntry
@@ -81,12 +85,26 @@ second_of(TimestampTz t)
 }
 
 static bool
+touch(const HintRange *a, const HintRange *b)
+{
+	HintKey		after_a = KeyAfter(&a->hi);
+	HintKey		after_b = KeyAfter(&b->hi);
+
+	return KeyCompare(&a->lo, &after_b) <= 0 && KeyCompare(&b->lo, &after_a) <= 0;
+}
+
+/*
+ * What was passed may lie far apart, with a million dead entries between.
+ */
+static bool
 joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
 {
-	return a->kind == b->kind && a->hints == b->hints &&
-		a->level == b->level && a->lease == b->lease &&
-		(coarse || (second_of(a->until) == second_of(b->until) &&
-					a->attempt == b->attempt));
+	if (a->kind != b->kind || a->hints != b->hints ||
+		a->level != b->level || a->lease != b->lease)
+		return false;
+	return coarse || (second_of(a->until) == second_of(b->until) &&
+					  a->attempt == b->attempt &&
+					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)));
 }
 
 static void
@@ -251,6 +269,27 @@ PendingOpen(Queue *q, const HintRange *keys, int64 rows)
 }
 
 /*
+ * PendingNote
+ *		A lease that no claim has made, or that somebody has rewritten.
+ */
+void
+PendingNote(Queue *q, TimestampTz until, const HintRange *keys)
+{
+	add(PENDING_NOTE, HintsFor(q), LEASE_NEW, until, 0, keys, 1, 0);
+}
+
+/*
+ * PendingPassed
+ *		A claim is about to pass these keys, and may have seen there what this
+ *		transaction itself has written.
+ */
+void
+PendingPassed(QueueHints *hints, const HintRange *keys)
+{
+	add(PENDING_PASSED, hints, LEASE_NEW, 0, 0, keys, 1, 0);
+}
+
+/*
  * PendingOpenAll
  *		The queue's settings or its whole content have changed.
  */
@@ -277,8 +316,8 @@ PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 		if (e->hints != hints)
 			continue;
 		if (e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
-			((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER) &&
-			 e->until <= now))
+			((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER ||
+			  e->kind == PENDING_NOTE) && e->until <= now))
 			(void) OpenAdd(open, &e->keys);
 	}
 }
@@ -295,6 +334,9 @@ tell_commit(const PendingEntry *e)
 		case PENDING_TAKE_OFF:
 			HintsTakeOff(e->hints, e->until, &e->keys, e->count, e->sum);
 			break;
+		case PENDING_NOTE:
+			HintsNote(e->hints, e->until, &e->keys);
+			break;
 		case PENDING_OPEN:
 			HintsOpen(e->hints, &e->keys);
 			WaitersWakeLater(HintsNumber(e->hints), e->count);
@@ -303,13 +345,15 @@ tell_commit(const PendingEntry *e)
 			HintsOpenAll(e->hints);
 			WaitersWakeLater(HintsNumber(e->hints), WAKE_ALL);
 			break;
+		case PENDING_PASSED:
+			break;
 	}
 }
 
 static void
 tell_abort(const PendingEntry *e)
 {
-	if (e->kind != PENDING_LEASE)
+	if (e->kind != PENDING_LEASE && e->kind != PENDING_PASSED)
 		return;
 	HintsOpen(e->hints, &e->keys);
 	WaitersWakeLater(HintsNumber(e->hints), e->count);
@@ -321,6 +365,7 @@ tell_prepare(const PendingEntry *e)
 	switch (e->kind)
 	{
 		case PENDING_LEASE:
+		case PENDING_NOTE:
 			tell_commit(e);
 			HintsWatch(e->hints, &e->keys, prepared_xid);
 			break;
@@ -331,6 +376,7 @@ tell_prepare(const PendingEntry *e)
 			break;
 		case PENDING_OPEN:
 		case PENDING_OPEN_ALL:
+		case PENDING_PASSED:
 			HintsWatch(e->hints, &e->keys, prepared_xid);
 			break;
 	}

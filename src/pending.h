@@ -22,6 +22,8 @@ extern void PendingExtend(Queue *q, const LeaseRow *before,
 extern void PendingSettle(Queue *q, const LeaseRow *row,
 						  const HintRange *keys);
 extern void PendingOpen(Queue *q, const HintRange *keys, int64 rows);
+extern void PendingNote(Queue *q, TimestampTz until, const HintRange *keys);
+extern void PendingPassed(QueueHints *hints, const HintRange *keys);
 extern void PendingOpenAll(Oid relid);
 extern void PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now);
 

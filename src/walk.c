@@ -26,6 +26,7 @@
 #include "access/relscan.h"
 #include "access/subtrans.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pending.h"
@@ -75,6 +76,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->scanning = false;
 	w->passing = w->view.hints != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
+	w->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
 	w->unpassed = 0;
 	w->steps = w->dead = w->taken = 0;
@@ -104,7 +106,7 @@ note_leased(Walk *w)
 	if (w->leased.any && w->passing)
 		HintsPassLeased(&w->view, w->leased.until,
 						Max(w->leased.until, w->now + w->steps * PACE_USECS),
-						&w->leased.keys, w->now);
+						w->leased.claimed, &w->leased.keys, w->now);
 	w->leased.any = false;
 }
 
@@ -119,6 +121,8 @@ pass_to(Walk *w, const HintKey *to)
 	if (w->passing)
 	{
 		note_leased(w);
+		if (w->wrote)
+			PendingPassed(w->view.hints, &passed);
 		HintsPass(&w->view, &passed);
 	}
 	w->from = KeyAfter(to);
@@ -427,9 +431,12 @@ add_leased(Walk *w, const LeaseRow *row)
 	{
 		run->any = true;
 		run->until = row->locked_until;
+		run->claimed = row->claimed_at;
 		run->keys = w->keys;
 	}
 	run->until = Min(run->until, row->locked_until);
+	run->claimed = row->claimed ? Min(run->claimed, row->claimed_at) :
+		PG_INT64_MIN;
 	run->keys.hi = w->keys.hi;
 }
 

@@ -18,6 +18,7 @@ typedef struct LeasedRun
 {
 	bool		any;
 	TimestampTz until;			/* the first that ends; all in one second */
+	TimestampTz claimed;		/* when the first was claimed, if that is known */
 	HintRange	keys;
 } LeasedRun;
 
@@ -39,6 +40,7 @@ typedef struct Walk
 	HintRange	keys;			/* of the row at hand */
 	HintKey		seen;			/* the last row's key, KEY_FIRST: none yet */
 	bool		passing;		/* false: passes nothing any more (rule 7) */
+	bool		wrote;			/* the transaction had written before (rule 4) */
 	int			stride;			/* rows taken between two passes */
 	int			unpassed;		/* rows taken since the last one */
 	int64		steps;			/* index entries gone to */
