@@ -131,22 +131,29 @@ case_peers() {
 	fi
 }
 
-# Not part of the benchmark: test/bench/profile.
+# Not part of the benchmark: test/bench/profile.  A server that was built with
+# frame pointers also tells what is called by whom.
 case_profile() {
-	local file pid seconds=${SECONDS_PROFILED:-10}
+	local file pid seconds=${SECONDS_PROFILED:-10} calls=
 
+	[[ $("$PG_CONFIG" --cflags) != *-fno-omit-frame-pointer* ]] || calls='--call-graph fp'
 	file=$(script "${PROFILE_SCRIPT:-claim_inbox}" "${PROFILE_BATCH:-1}")
 	fill "$(table_of "${PROFILE_SCRIPT:-claim_inbox}")" $((seconds * 40000 * ${PROFILE_BATCH:-1}))
 	bench 1 off "$file" -T $((seconds + 3)) &
 	sleep 1.5
 	pid=$(q -c "SELECT pid FROM pg_stat_activity WHERE application_name = 'pgbench'")
-	perf record -q -e "${PROFILE_EVENT:-cpu-clock:u}" -F 4000 -p "$pid" -o "$SCRATCH/perf.data" -- sleep "$seconds" >"$SCRATCH/log/perf" 2>&1 ||
+	perf record -q -e "${PROFILE_EVENT:-cpu-clock:u}" -F 4000 $calls -p "$pid" -o "$SCRATCH/perf.data" -- sleep "$seconds" >"$SCRATCH/log/perf" 2>&1 ||
 		{ cat "$SCRATCH/log/perf"; die "perf failed"; }
 	wait %1
 	{
 		echo "# $COMMIT, PostgreSQL $VERSION, ${file##*/}, one client: $(tps) transactions/s"
-		perf report -i "$SCRATCH/perf.data" --stdio --no-children -F overhead,sample,dso,symbol 2>/dev/null |
-			"$here/symbols" "$BINDIR/postgres"
+		echo "# by itself"
+		perf_report --no-children -F overhead,sample,dso,symbol | "$here/symbols" "$BINDIR/postgres"
+		if [ -n "$calls" ]; then
+			echo "# with what it calls"
+			perf_report --children -g none -F overhead_children,dso,symbol | head -150
+		fi
 	} >"$OUT/profile.txt"
 	head -"${PROFILE_LINES:-60}" "$OUT/profile.txt"
 }
+perf_report() { perf report -i "$SCRATCH/perf.data" --stdio "$@" 2>/dev/null | grep -v '^#' | grep .; }
