@@ -28,11 +28,13 @@
 #include "pending.h"
 #include "receipt.h"
 #include "settle.h"
+#include "totals.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
+#include "wait.h"
 
 typedef struct Claim
 {
@@ -44,6 +46,15 @@ typedef struct Claim
 	DeliverySink *sink;
 	MemoryContext row_cxt;		/* reset for each row */
 } Claim;
+
+/* the call of a claim function */
+typedef struct ClaimCall
+{
+	FunctionCallInfo fcinfo;
+	Queue	   *q;
+	int			first;			/* argument "max_rows" */
+	DeliverySink sink;
+} ClaimCall;
 
 PG_FUNCTION_INFO_V1(inbox_claim);
 PG_FUNCTION_INFO_V1(inbox_claim_row);
@@ -207,11 +218,12 @@ find_next(Finder *finder, Oid *relid, ItemPointer tid)
 
 /*
  * claim_rows
- *		Claim up to max_rows rows of an open queue into the sink.
+ *		Claim up to max_rows rows of an open queue into the sink; returns how
+ *		many.
  */
-static void
+static int64
 claim_rows(Queue *q, int64 max_rows, int64 lease, text *group,
-		   DeliverySink *sink)
+		   DeliverySink *sink, WaitLook *look)
 {
 	Claim		c;
 	Finder		finder;
@@ -220,10 +232,12 @@ claim_rows(Queue *q, int64 max_rows, int64 lease, text *group,
 	int64		taken = 0;
 
 	if (max_rows == 0 || q->settings.paused)
-		return;
+		return 0;
 	claim_begin(&c, q, lease, sink);
 	FindBegin(&finder, &c.writer, c.now, group, max_rows);
 	c.finder = &finder;
+	if (look != NULL)
+		FindWantDue(&finder);
 	while (taken < max_rows && find_next(&finder, &relid, &tid))
 	{
 		bool		took = take_row(&c, relid, &tid);
@@ -235,6 +249,13 @@ claim_rows(Queue *q, int64 max_rows, int64 lease, text *group,
 	FindStop(&finder);
 	claim_end(&c);
 	FindEnd(&finder);
+	if (look != NULL)
+	{
+		look->next_due = FindNextDue(&finder);
+		look->selective = group != NULL || !finder.walking ||
+			q->settings.dead_group != NULL;
+	}
+	return taken;
 }
 
 static int64
@@ -262,6 +283,52 @@ group_arg(FunctionCallInfo fcinfo, int n, Queue *q)
 }
 
 /*
+ * claim_try
+ *		Claim now; true when that is all the call is to do.  What the call may
+ *		do is looked at each time, as it may have changed while it waited.
+ */
+static bool
+claim_try(ClaimCall *call, WaitLook *look)
+{
+	FunctionCallInfo fcinfo = call->fcinfo;
+	Queue	   *q = call->q;
+	int64		max_rows = max_rows_arg(fcinfo, call->first);
+	int64		lease = LeaseSeconds(q, fcinfo, call->first + 1);
+	text	   *group = group_arg(fcinfo, call->first + 2, q);
+
+	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	DeliverCheckRights(q, call->sink.shape);
+	return claim_rows(q, max_rows, lease, group, &call->sink, look) > 0 ||
+		max_rows == 0;
+}
+
+/*
+ * claim_again
+ *		An attempt of a claim that waits.  Its table is locked, but not the
+ *		queue's settings.
+ */
+static bool
+claim_again(void *arg, WaitLook *look)
+{
+	ClaimCall  *call = arg;
+	Oid			relid = call->q->relid;
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "inbox waiting claim",
+											  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	bool		done;
+
+	QueueClose(call->q);
+	call->q = call->sink.q = QueueOpenOid(relid);
+	done = claim_try(call, look);
+	MemoryContextSwitchTo(old);
+	/* the sink may remember what it set up, but not where nothing came */
+	if (!done)
+		MemoryContextDelete(cxt);
+	return done;
+}
+
+/*
  * claim_call
  *		A claim function's call, its arguments after the queue in the common
  *		order from "first" on: max_rows, lease, group_key, wait.
@@ -269,17 +336,19 @@ group_arg(FunctionCallInfo fcinfo, int n, Queue *q)
 static void
 claim_call(FunctionCallInfo fcinfo, Queue *q, int first, DeliveryShape shape)
 {
-	int64		max_rows = max_rows_arg(fcinfo, first);
-	int64		lease = LeaseSeconds(q, fcinfo, first + 1);
-	text	   *group = group_arg(fcinfo, first + 2, q);
-	DeliverySink sink;
+	ClaimCall	call;
+	int64		wait = WaitArg(fcinfo, first + 3);
 
-	ArgRefuseLater(!PG_ARGISNULL(first + 3), "wait");
-	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
-	DeliverCheckRights(q, shape);
-	DeliverBegin(&sink, fcinfo, q, shape);
-	claim_rows(q, max_rows, lease, group, &sink);
-	QueueClose(q);
+	call.fcinfo = fcinfo;
+	call.q = q;
+	call.first = first;
+	DeliverBegin(&call.sink, fcinfo, q, shape);
+	if (!claim_try(&call, NULL) && wait > 0)
+	{
+		TotalsCountNow(q, TOTAL_WAITS, 1);
+		WaitUntil(wait, HintsFor(q), claim_again, &call);
+	}
+	QueueClose(call.q);
 }
 
 Datum
@@ -337,7 +406,7 @@ inbox_next(PG_FUNCTION_ARGS)
 	(void) max_rows_arg(fcinfo, 2);
 	(void) LeaseSeconds(q, fcinfo, 3);
 	(void) group_arg(fcinfo, 4, q);
-	ArgRefuseLater(!PG_ARGISNULL(5), "wait");
+	(void) WaitArg(fcinfo, 5);
 	if (receipts.n > 0)
 		SettleDone(q, receipts.values, receipts.nulls, receipts.n);
 	claim_call(fcinfo, q, 2, SHAPE_DELIVERY);

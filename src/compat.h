@@ -146,6 +146,9 @@ NamedWaitEvent(uint32 *cached, const char *name)
 #endif
 }
 
+/* libpq/libpq.h has it, but needs Kerberos' headers where the server uses it */
+extern bool pq_check_connection(void);
+
 /* what DROP DATABASE leaves behind when it is interrupted, since 15.4 */
 #ifndef DATCONNLIMIT_INVALID_DB
 #define DATCONNLIMIT_INVALID_DB	(-2)

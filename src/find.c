@@ -79,6 +79,28 @@ FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 }
 
 /*
+ * FindWantDue
+ *		If it finds nothing, the caller will want to know when to look again.
+ */
+void
+FindWantDue(Finder *f)
+{
+	if (f->walking)
+		f->walk.want_due = true;
+}
+
+/*
+ * FindNextDue
+ *		When that is, as far as the walk has seen; a search by SQL does not
+ *		tell.
+ */
+TimestampTz
+FindNextDue(Finder *f)
+{
+	return f->walking ? f->walk.next_due : PG_INT64_MAX;
+}
+
+/*
  * FindStop
  *		No more rows are wanted.
  */

@@ -32,6 +32,8 @@ typedef struct Finder
 
 extern void FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 					  int64 max_rows);
+extern void FindWantDue(Finder *f);
+extern TimestampTz FindNextDue(Finder *f);
 extern bool FindNext(Finder *f, Oid *relid, ItemPointer tid);
 extern void FindTook(Finder *f, bool taken);
 extern LeaseKind FindLeaseKind(Finder *f, const LeaseRow *row);

@@ -82,6 +82,7 @@
 #include "storage/shmem.h"
 #include "totals.h"
 #include "utils/timestamp.h"
+#include "waiters.h"
 
 #define MAX_RETRIES		8
 #define RETRY_AFTER		(100 * INT64CONST(1000))	/* 100 ms */
@@ -277,9 +278,24 @@ HintsFor(Queue *q)
 }
 
 /*
+ * HintsNextLook
+ *		When a cover or retry is to be opened next.
+ */
+TimestampTz
+HintsNextLook(QueueHints *h)
+{
+	TimestampTz look;
+
+	LWLockAcquire(&h->lock, LW_SHARED);
+	look = h->next_look;
+	LWLockRelease(&h->lock);
+	return look;
+}
+
+/*
  * HintsForgetGone
  *		Give back the entries of this database's tables that are no queue any
- *		more; the worker knows which are.
+ *		more; the worker knows which are.  Who waits for one has to be told.
  */
 void
 HintsForgetGone(List *relids)
@@ -293,7 +309,10 @@ HintsForgetGone(List *relids)
 
 		if (OidIsValid(h->relid) && h->database == MyDatabaseId &&
 			!list_member_oid(relids, h->relid))
+		{
 			h->relid = InvalidOid;
+			WaitersWake(i, WAKE_ALL);
+		}
 	}
 	LWLockRelease(&hint_table->lock);
 }

@@ -54,6 +54,7 @@ extern bool HintsPresent(void);
 extern QueueHints *HintsFor(Queue *q);
 extern QueueHints *HintsForTable(Oid relid);
 extern int	HintsNumber(const QueueHints *hints);
+extern TimestampTz HintsNextLook(QueueHints *hints);
 extern void HintsForgetGone(List *relids);
 extern void HintsOpenDatabase(void);
 

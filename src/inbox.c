@@ -23,6 +23,7 @@
 #include "settings.h"
 #include "shmem.h"
 #include "utility.h"
+#include "waiters.h"
 
 PG_MODULE_MAGIC;
 
@@ -37,6 +38,7 @@ _PG_init(void)
 	PendingInit();
 	QuickInit();
 	DeltaInit();
+	WaitersInit();
 	InboxShmemInit();
 	AnnounceInit();
 	UtilityInit();

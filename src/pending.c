@@ -17,6 +17,9 @@
  * A subtransaction hands its list up when it commits; when it aborts, its
  * claims' keys are opened at once and the rest is forgotten.
  *
+ * Where keys are opened, as many of those who wait for the queue are woken as
+ * there are rows (waiters.c).
+ *
  * A prepared transaction ends in another session, which knows nothing of the
  * list.  At PREPARE its leases are entered; its settlements are not taken
  * off, as they may yet be undone; and all keys that its end may make
@@ -36,6 +39,7 @@
 #include "receipt.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+#include "waiters.h"
 
 #define JOIN_AMONG	16			/* entries looked at for one to join */
 #define MAX_ENTRIES	1000		/* beyond it, joined more coarsely */
@@ -293,9 +297,11 @@ tell_commit(const PendingEntry *e)
 			break;
 		case PENDING_OPEN:
 			HintsOpen(e->hints, &e->keys);
+			WaitersWakeLater(HintsNumber(e->hints), e->count);
 			break;
 		case PENDING_OPEN_ALL:
 			HintsOpenAll(e->hints);
+			WaitersWakeLater(HintsNumber(e->hints), WAKE_ALL);
 			break;
 	}
 }
@@ -303,8 +309,10 @@ tell_commit(const PendingEntry *e)
 static void
 tell_abort(const PendingEntry *e)
 {
-	if (e->kind == PENDING_LEASE)
-		HintsOpen(e->hints, &e->keys);
+	if (e->kind != PENDING_LEASE)
+		return;
+	HintsOpen(e->hints, &e->keys);
+	WaitersWakeLater(HintsNumber(e->hints), e->count);
 }
 
 static void

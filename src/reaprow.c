@@ -39,6 +39,7 @@
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "waiters.h"
 
 #define RUN_ROWS		50		/* rows of one subtransaction */
 #define MAX_REPORTS		10		/* messages about failures, per pass */
@@ -125,7 +126,10 @@ open_missed(ReapPass *pass, TupleTableSlot *slot)
 	KeysOfRow(pass->q, pass->attno, slot, &keys);
 	if (!OpenContains(&pass->view.open, &keys.lo) &&
 		!HintsContains(pass->view.hints, &keys.lo))
+	{
 		HintsOpen(pass->view.hints, &keys);
+		WaitersWake(HintsNumber(pass->view.hints), 1);
+	}
 }
 
 /*

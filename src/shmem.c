@@ -23,6 +23,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "totals.h"
+#include "waiters.h"
 
 #define TRANCHE_NAME	"inbox"
 
@@ -59,7 +60,7 @@ request_shmem(void)
 		previous_request_hook();
 
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
-	RequestAddinShmemSpace(QuickShmemSize());
+	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
@@ -80,5 +81,6 @@ startup_shmem(void)
 	HintsShmemInit();
 	QuickShmemInit();
 	TotalsShmemInit();
+	WaitersShmemInit();
 	LWLockRelease(AddinShmemInitLock);
 }

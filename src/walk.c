@@ -78,6 +78,8 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
 	w->unpassed = 0;
 	w->steps = w->dead = w->taken = 0;
+	w->want_due = false;
+	w->next_due = PG_INT64_MAX;
 	w->leased.any = false;
 	w->index = index_open(q->order_index, AccessShareLock);
 	w->slot = table_slot_create(leaf->rel, NULL);
@@ -203,6 +205,29 @@ put_lower(Walk *w, ScanKey key, AttrNumber attno)
 }
 
 /*
+ * put_priority
+ *		An equality with the level's priority, where there are levels.
+ *		Returns the number of keys added.
+ */
+static int
+put_priority(Walk *w, ScanKey key)
+{
+	RoleColumn *col = &w->q->col[ROLE_PRIORITY];
+
+	if (!QueueHas(w->q, ROLE_PRIORITY))
+		return 0;
+	if (w->lower.priority == PG_INT64_MAX && !col->notnull)
+		ScanKeyEntryInitialize(key, SK_ISNULL | SK_SEARCHNULL, 1,
+							   InvalidStrategy, InvalidOid, InvalidOid,
+							   InvalidOid, (Datum) 0);
+	else
+		put_key(key, 1, BTEqualStrategyNumber, INT8OID,
+				priority_operator(col->type, BTEqualStrategyNumber),
+				Int64GetDatum(w->lower.priority));
+	return 1;
+}
+
+/*
  * begin_level
  *		Scan what is due of the level of w->lower, from there on.
  */
@@ -212,21 +237,10 @@ begin_level(Walk *w)
 	Queue	   *q = w->q;
 	ScanKeyData keys[MAX_KEYS];
 	AttrNumber	attno = 1;
-	int			n = 0;
+	int			n;
 
-	if (QueueHas(q, ROLE_PRIORITY))
-	{
-		if (w->lower.priority == PG_INT64_MAX && !q->col[ROLE_PRIORITY].notnull)
-			ScanKeyEntryInitialize(&keys[n++], SK_ISNULL | SK_SEARCHNULL, attno,
-								   InvalidStrategy, InvalidOid, InvalidOid,
-								   InvalidOid, (Datum) 0);
-		else
-			put_key(&keys[n++], attno, BTEqualStrategyNumber, INT8OID,
-					priority_operator(q->col[ROLE_PRIORITY].type,
-									  BTEqualStrategyNumber),
-					Int64GetDatum(w->lower.priority));
-		attno++;
-	}
+	n = put_priority(w, keys);
+	attno += n;
 	n += put_lower(w, &keys[n], attno);
 	if (QueueHas(q, ROLE_DUE_AT))
 		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
@@ -280,6 +294,32 @@ next_level(Walk *w, int64 *priority)
 }
 
 /*
+ * find_next_due
+ *		When the level's next row comes due, by the index alone: a dead entry
+ *		counts, which costs one who waits an attempt in vain.
+ */
+static void
+find_next_due(Walk *w)
+{
+	ScanKeyData keys[MAX_KEYS];
+	int			n = put_priority(w, keys);
+	AttrNumber	attno = n + 1;
+	bool		isnull;
+	Datum		datum;
+
+	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
+			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
+	w->scan->xs_want_itup = true;
+	w->scan->numberOfKeys = n;
+	index_rescan(w->scan, keys, n, NULL, 0);
+	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
+		return;
+	datum = index_getattr(w->scan->xs_itup, attno, w->scan->xs_itupdesc,
+						  &isnull);
+	w->next_due = Min(w->next_due, DatumGetTimestampTz(datum));
+}
+
+/*
  * end_level
  *		The level's scan is over: all that was due is passed.  Up to a while
  *		ago also where no row was seen, so that the dead entries there are not
@@ -300,6 +340,8 @@ end_level(Walk *w)
 	}
 	pass_to(w, &to);
 	w->scanning = false;
+	if (w->want_due && QueueHas(w->q, ROLE_DUE_AT))
+		find_next_due(w);
 }
 
 /*

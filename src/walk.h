@@ -44,6 +44,9 @@ typedef struct Walk
 	int64		steps;			/* index entries gone to */
 	int64		dead;			/* of them, those of rows that are gone */
 	int64		taken;			/* rows */
+	bool		want_due;		/* find out next_due */
+	TimestampTz next_due;		/* when a level that was walked to its end has
+								 * its next row come due */
 	LeasedRun	leased;
 } Walk;
 

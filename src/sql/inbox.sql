@@ -115,6 +115,11 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE ROWS 10;
 COMMENT ON FUNCTION inbox_next(text, text[], bigint, interval, text, interval) IS
 'settle these receipts as done, then claim';
 
+CREATE PROCEDURE inbox_wait(queue text, wait interval)
+AS 'MODULE_PATHNAME' LANGUAGE C;
+COMMENT ON PROCEDURE inbox_wait(text, interval) IS
+'wait until there may be something to claim, outside any transaction: no snapshot and no lock is held';
+
 CREATE FUNCTION inbox_extend(queue text, receipt text,
 	lease interval DEFAULT NULL,
 	OUT verdict text, OUT new_receipt text, OUT locked_until timestamptz)
