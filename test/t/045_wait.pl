@@ -8,7 +8,6 @@ use DBD::Pg qw(:async);
 use FindBin;
 use lib $FindBin::RealBin;
 use InboxTest;
-use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -263,9 +262,12 @@ for my $how ('pg_terminate_backend', 'pg_cancel_backend')
 	cmp_ok(time() - $start, '<', 10, 'at once');
 
 	# a client that is gone gets no message
-	my $pid = claimer()->{pid};
-	my $lost = pop @all;
-	POSIX::close($lost->{db}->{pg_socket});
+	my $client = fork_client(sub { connect_db($node)->do(
+		q{SELECT * FROM inbox_claim('q', wait => '1 min') /* to be lost */}) });
+	my $lost = q{FROM pg_stat_activity WHERE query LIKE '%to be lost%' AND pid <> pg_backend_pid()};
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 $lost AND wait_event IS NOT NULL AND state = 'active'");
+	my $pid = do_sql("SELECT pid $lost");
+	kill_client($client);
 	do_sql(q{SELECT inbox_send('q', '1')});
 	ok(wait_pid_gone($node, $pid), 'a session whose client has gone ends');
 	is(do_sql(q{SELECT count(*) FROM q WHERE locked_until IS NULL}), 1, 'and leases nothing');
