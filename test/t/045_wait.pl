@@ -18,7 +18,7 @@ my $LONG = '60 s';
 # no test waits for less; ticks come after a second, to most after four
 my $WOKEN = 3.5;
 
-my $node = new_node('wait');
+my $node = new_node('wait', 'max_connections = 80');
 my $main = connect_db($node);
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION inbox;
@@ -38,7 +38,7 @@ sub waiter
 	$w->{sth} = $w->{db}->prepare($sql, { pg_async => PG_ASYNC, pg_server_prepare => 0 });
 	$w->{sth}->execute;
 	$node->poll_query_until('postgres', qq{SELECT state = 'active' AND wait_event IS NOT NULL
-		FROM pg_stat_activity WHERE pid = $w->{pid}}) or die "not asleep: $sql\n";
+		FROM pg_stat_activity WHERE pid = $w->{pid}}) or die "not asleep: $sql";
 	push @all, $w;
 	return $w;
 }
