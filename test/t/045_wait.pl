@@ -81,15 +81,43 @@ sub do_sql { return $node->safe_psql('postgres', $_[0]); }
 
 sub fresh { do_sql('SELECT inbox_resume(\'q\'); DELETE FROM q; DELETE FROM q_dead'); return; }
 
-# Something makes a row claimable; the waiter gets it in time.
+# Something makes a row claimable, and tells of it; the waiter gets it in time.
+# The last of those who wait would look for itself after a second, so that one
+# is kept from it.
 sub wakes
 {
-	my ($name, $act, %how) = @_;
-	my $w = claimer(undef, $how{more});
+	my ($name, $act) = @_;
+	my $w = claimer();
+	my $keeper = claimer();
 	my $row;
 
+	kill 'STOP', $keeper->{pid};
 	$act->();
-	$row = result($w, $how{within} // $WOKEN);
+	$row = result($w, $WOKEN);
+	do_sql("SELECT pg_terminate_backend($keeper->{pid})");
+	kill 'CONT', $keeper->{pid};
+	result($keeper);
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	check($name, $w, $row);
+	return;
+}
+
+# Something makes a row claimable, but does not tell, or not then.
+sub served
+{
+	my ($name, $act) = @_;
+	my $w = claimer();
+
+	$act->();
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	check($name, $w, scalar result($w, $WOKEN));
+	return;
+}
+
+sub check
+{
+	my ($name, $w, $row) = @_;
+
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	ok($row && $row->[0], "$name wakes") or diag($w->{state});
 	# to the millisecond: the clock of the lease is read before this column
@@ -131,7 +159,7 @@ wakes('INSERT', sub { do_sql(q{INSERT INTO q (payload) VALUES ('1')}) });
 wakes('COPY', sub { do_sql("COPY q (payload) FROM stdin;\n1\n\\.\n") });
 wakes('a large payload', sub { do_sql(q{SELECT inbox_send('q', to_jsonb(repeat('x', 100000)))}) });
 wakes('a batch', sub { do_sql(q{SELECT inbox_send_batch('q', '{1}')}) });
-wakes('a delay that is over', sub { do_sql(q{SELECT inbox_send('q', '1', delay => '300 ms')}) });
+served('a delay that is over', sub { do_sql(q{SELECT inbox_send('q', '1', delay => '300 ms')}) });
 
 {
 	my $receipt;
@@ -140,13 +168,13 @@ wakes('a delay that is over', sub { do_sql(q{SELECT inbox_send('q', '1', delay =
 		$receipt = do_sql("SELECT receipt FROM inbox_claim('q', lease => '$lease')"); };
 
 	$lease->('1 s');
-	wakes('the end of a lease', sub { });
+	served('the end of a lease', sub { });
 	$lease->('1 h');
 	wakes('release', sub { do_sql("SELECT inbox_settle('q', '$receipt', 'release')") });
 	$lease->('1 h');
 	wakes('retry', sub { do_sql("SELECT inbox_settle('q', '$receipt', 'retry', delay => '0')") });
 	$lease->('1 h');
-	wakes('a retry after its delay', sub { do_sql("SELECT inbox_settle('q', '$receipt', 'retry', delay => '300 ms')") });
+	served('a retry after its delay', sub { do_sql("SELECT inbox_settle('q', '$receipt', 'retry', delay => '300 ms')") });
 	$lease->('1 h');
 	wakes('an UPDATE by hand', sub { do_sql('UPDATE q SET locked_until = NULL') });
 	$lease->('1 h');
@@ -173,10 +201,10 @@ $main->begin_work;
 $main->do(q{SELECT inbox_send('q', '1')});
 $main->do(q{PREPARE TRANSACTION 'p'});
 $main->commit;
-wakes('COMMIT PREPARED', sub { do_sql(q{COMMIT PREPARED 'p'}) });
+served('COMMIT PREPARED', sub { do_sql(q{COMMIT PREPARED 'p'}) });
 
 do_sql(q{ALTER TABLE q DISABLE TRIGGER USER});
-wakes('what nobody tells of', sub { do_sql(q{INSERT INTO q (payload) VALUES ('1')}) });
+served('what nobody tells of', sub { do_sql(q{INSERT INTO q (payload) VALUES ('1')}) });
 do_sql(q{ALTER TABLE q ENABLE TRIGGER USER});
 
 {
@@ -193,7 +221,7 @@ do_sql(q{ALTER TABLE q ENABLE TRIGGER USER});
 {
 	my $worker = wait_worker($node, 'postgres');
 	kill 'STOP', $worker;
-	wakes('a delay, without the worker,', sub { do_sql(q{SELECT inbox_send('q', '1', delay => '300 ms')}) });
+	served('a delay, without the worker,', sub { do_sql(q{SELECT inbox_send('q', '1', delay => '300 ms')}) });
 	kill 'CONT', $worker;
 }
 
@@ -335,7 +363,7 @@ for my $how ('pg_terminate_backend', 'pg_cancel_backend')
 
 $node->append_conf('postgresql.conf', q{shared_preload_libraries = ''});
 $node->start;
-wakes('INSERT, without preload,', sub { do_sql(q{INSERT INTO q (payload) VALUES ('1')}) });
+served('INSERT, without preload,', sub { do_sql(q{INSERT INTO q (payload) VALUES ('1')}) });
 {
 	my $w = waiter(q{CALL inbox_wait('q', '1 min')});
 	do_sql(q{INSERT INTO q (payload) VALUES ('1')});
