@@ -72,8 +72,29 @@ SELECT try('inbox_claim(''q'', 1, ''61 s'')');
 SELECT try('inbox_extend(''q'', $1[1], ''1 h'')');
 RESET inbox.max_lease;
 
-\echo '# what comes later, and what this queue has not'
-SELECT s, try(s) FROM unnest(ARRAY['inbox_claim(''q'', wait => ''1 s'')', 'inbox_claim(NULL::q, wait => ''0'')', 'inbox_claim_ids(''q'', wait => ''1 s'')', 'inbox_next(''q'', $1, wait => ''1 s'')',
+\echo '# waits'
+SELECT s, try(s) FROM unnest(ARRAY['-1 s', '1 h 1 us', '2 hours', '20000', '20000000000', '1 day', '178000000 years']) i, LATERAL (SELECT format('inbox_claim(''q'', wait => %L)', i)) s(s);
+SELECT s, try(s) FROM unnest(ARRAY['inbox_claim(NULL::q, wait => ''-1 s'')', 'inbox_claim_ids(''q'', wait => ''2 h'')', 'inbox_next(''q'', $1, wait => ''-1 s'')']) s;
+BEGIN;
+CALL inbox_wait('q', '1 s');
+ROLLBACK;
+CALL inbox_wait('q', '2 h');
+CALL inbox_wait('nowhere', '0');
+CALL inbox_wait(NULL, '0');
+CREATE TABLE no_queue_to_wait_for (id int);
+CALL inbox_wait('no_queue_to_wait_for', '0');
+DROP TABLE no_queue_to_wait_for;
+SELECT inbox_create('waited');
+\echo '# none for no rows, and none when it is zero or NULL'
+SELECT id FROM inbox_claim('waited', 0, wait => '1 h');
+SELECT id FROM inbox_claim('waited', wait => '0');
+CALL inbox_wait('waited', '0');
+CALL inbox_wait('waited', NULL);
+SELECT id FROM inbox_claim('waited', wait => '1 ms');
+SELECT inbox_drop('waited');
+
+\echo '# what this queue has not'
+SELECT s, try(s) FROM unnest(ARRAY[
 	'inbox_claim(''ungrouped'', group_key => ''x'')', 'inbox_claim(NULL::ungrouped, group_key => ''x'')', 'inbox_next(''ungrouped'', group_key => ''x'')',
 	'inbox_settle(''q'', $1[1], ''dead'')', 'inbox_settle(''q'', ''garbage'', ''dead'')', 'inbox_settle_batch(''q'', $1, ''{done,done,dead}'')']) s;
 

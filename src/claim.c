@@ -28,6 +28,7 @@
 #include "pending.h"
 #include "receipt.h"
 #include "settle.h"
+#include "totals.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -343,7 +344,10 @@ claim_call(FunctionCallInfo fcinfo, Queue *q, int first, DeliveryShape shape)
 	call.first = first;
 	DeliverBegin(&call.sink, fcinfo, q, shape);
 	if (!claim_try(&call, NULL) && wait > 0)
+	{
+		TotalsCountNow(q, TOTAL_WAITS, 1);
 		WaitUntil(wait, HintsFor(q), claim_again, &call);
+	}
 	QueueClose(call.q);
 }
 

@@ -60,7 +60,7 @@ request_shmem(void)
 		previous_request_hook();
 
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
-	RequestAddinShmemSpace(QuickShmemSize());
+	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
 	RequestAddinShmemSpace(WaitersShmemSize());
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);

@@ -73,7 +73,8 @@ my %call = (
 	inbox_reap => q{inbox_reap('jobs')},
 	'inbox_reap, all' => q{inbox_reap()},
 	inbox_redrive => q{inbox_redrive('jobs')},
-	inbox_purge => q{inbox_purge('jobs')});
+	inbox_purge => q{inbox_purge('jobs')},
+	inbox_wait => q{inbox_wait('jobs', '1 s')});
 
 # a function that is new is either for reading, or to be added here
 my %reads = map { $_ => 1 } qw(inbox_receipt);
@@ -87,13 +88,14 @@ is(join(' ', grep { !$call{$_} && !$reads{$_} } split /\n/, $functions), '', 'no
 for my $name (sort keys %call)
 {
 	my ($function) = $name =~ /^(\w+)/;
+	my $statement = ($name eq 'inbox_wait' ? 'CALL ' : 'SELECT * FROM ') . $call{$name};
 	my ($state, $text) = sqlstate($standby, 'zoo',
-		"SET search_path = app, inbox_functions; SELECT * FROM $call{$name}");
+		"SET search_path = app, inbox_functions; $statement");
 
 	is($state, '25006', "$name: refused");
 	like($text, qr/^cannot execute $function\(\) during recovery\n/, "$name: says why");
 	($state, $text) = sqlstate($primary, 'zoo',
-		"SET search_path = app, inbox_functions; SET default_transaction_read_only = on; SELECT * FROM $call{$name}");
+		"SET search_path = app, inbox_functions; SET default_transaction_read_only = on; $statement");
 	is($state, '25006', "$name: refused in a read-only transaction");
 	like($text, qr/^cannot execute $function\(\) in a read-only transaction\n/, "$name: says why");
 }
