@@ -157,11 +157,13 @@ read_changes(Queue *q, TriggerData *trigger, HintRange *all)
 	AttrNumber	attnos[NUM_QUEUE_ROLES];
 	TupleTableSlot *new = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 												   &TTSOpsMinimalTuple);
-	TupleTableSlot *old = MakeSingleTupleTableSlot(RelationGetDescr(rel),
-												   &TTSOpsMinimalTuple);
+	TupleTableSlot *old = NULL;
 	Tuplestorestate *before = trigger->tg_oldtable;
 	int64		rows = 0;
 
+	if (before != NULL)
+		old = MakeSingleTupleTableSlot(RelationGetDescr(rel),
+									   &TTSOpsMinimalTuple);
 	QueueMapRoles(q, rel, attnos);
 	while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, new))
 	{
@@ -175,7 +177,8 @@ read_changes(Queue *q, TriggerData *trigger, HintRange *all)
 		widen(all, &rows, &keys);
 	}
 	ExecDropSingleTupleTableSlot(new);
-	ExecDropSingleTupleTableSlot(old);
+	if (old != NULL)
+		ExecDropSingleTupleTableSlot(old);
 	return rows;
 }
 

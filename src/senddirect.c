@@ -12,7 +12,8 @@
  * No strategy of bulk writing is used.  It would keep the pages of a large
  * batch out of the shared buffers, and a queue's rows are read soon.
  *
- * Statement triggers do not fire, so the hints are told here.
+ * Statement triggers do not fire, so the hints are told and the rows are
+ * counted here.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +24,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "compat.h"
+#include "delta.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pending.h"
@@ -285,6 +287,7 @@ SendDirect(SendRows *rows)
 	end_send(&d);
 	if (plain->user_code)
 		PopActiveSnapshot();
+	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	PendingOpen(rows->q, &d.keys, rows->n);
 	table_close(rel, NoLock);
 	return true;
