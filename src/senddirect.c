@@ -19,7 +19,6 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -199,6 +198,22 @@ put_row(DirectSend *d, int i)
 }
 
 /*
+ * payload_size
+ *		What makes one row much larger than another: its payload, as it was
+ *		given.  Everything else is as good as BUFFER_ROWS allows.
+ */
+static Size
+payload_size(DirectSend *d, TupleTableSlot *slot)
+{
+	AttrNumber	attno = d->attnos[ROLE_PAYLOAD];
+
+	if (d->max_slots == 1 || attno == 0 || slot->tts_isnull[attno - 1] ||
+		TupleDescAttr(d->plain->desc, attno - 1)->attlen != -1)
+		return 0;
+	return VARSIZE_ANY(DatumGetPointer(slot->tts_values[attno - 1]));
+}
+
+/*
  * add_row
  *		Take a row up for writing.
  */
@@ -210,9 +225,7 @@ add_row(DirectSend *d, int i)
 
 	if (d->plain->constraints)
 		ExecConstraints(d->rri, slot, d->estate);
-	if (d->max_slots > 1)
-		d->bytes += heap_compute_data_size(d->plain->desc, slot->tts_values,
-										   slot->tts_isnull);
+	d->bytes += payload_size(d, slot);
 	KeysOfRow(d->rows->q, d->attnos, slot, &keys);
 	if (i == 0)
 		d->keys = keys;
