@@ -12,17 +12,18 @@
  * No strategy of bulk writing is used.  It would keep the pages of a large
  * batch out of the shared buffers, and a queue's rows are read soon.
  *
- * Statement triggers do not fire, so the hints are told here.
+ * Statement triggers do not fire, so the hints are told and the rows are
+ * counted here.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "compat.h"
+#include "delta.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pending.h"
@@ -197,6 +198,22 @@ put_row(DirectSend *d, int i)
 }
 
 /*
+ * payload_size
+ *		What makes one row much larger than another: its payload, as it was
+ *		given.  Everything else is as good as BUFFER_ROWS allows.
+ */
+static Size
+payload_size(DirectSend *d, TupleTableSlot *slot)
+{
+	AttrNumber	attno = d->attnos[ROLE_PAYLOAD];
+
+	if (d->max_slots == 1 || attno == 0 || slot->tts_isnull[attno - 1] ||
+		TupleDescAttr(d->plain->desc, attno - 1)->attlen != -1)
+		return 0;
+	return VARSIZE_ANY(DatumGetPointer(slot->tts_values[attno - 1]));
+}
+
+/*
  * add_row
  *		Take a row up for writing.
  */
@@ -208,9 +225,7 @@ add_row(DirectSend *d, int i)
 
 	if (d->plain->constraints)
 		ExecConstraints(d->rri, slot, d->estate);
-	if (d->max_slots > 1)
-		d->bytes += heap_compute_data_size(d->plain->desc, slot->tts_values,
-										   slot->tts_isnull);
+	d->bytes += payload_size(d, slot);
 	KeysOfRow(d->rows->q, d->attnos, slot, &keys);
 	if (i == 0)
 		d->keys = keys;
@@ -285,6 +300,7 @@ SendDirect(SendRows *rows)
 	end_send(&d);
 	if (plain->user_code)
 		PopActiveSnapshot();
+	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	PendingOpen(rows->q, &d.keys, rows->n);
 	table_close(rel, NoLock);
 	return true;

@@ -5,9 +5,10 @@
  *	  the columns that a send leaves out.
  *
  * Plain are tables where an INSERT does no more than constraints and indexes
- * ask for: no rules, no partitions or children, no generated columns, no
- * triggers but ours.  Foreign keys are triggers too.  The caller must have
- * the right to insert into all columns, and no policy may concern it.
+ * ask for: no rules, no partitions, no generated columns, no triggers but
+ * ours.  Foreign keys are triggers too; children get no rows of their parent.
+ * The caller must have the right to insert into all columns, and no policy
+ * may concern it.
  *
  * What is found out about the table lives as long as its queue's cache entry,
  * which goes with every change of the table.  A default that is made of the
@@ -68,8 +69,7 @@ is_plain(Queue *q, Relation rel)
 	return form->relkind == RELKIND_RELATION &&
 		rel->rd_tableam == GetHeapamTableAmRoutine() &&
 		form->relpersistence != RELPERSISTENCE_TEMP &&
-		!form->relispartition && !form->relhassubclass &&
-		rel->rd_rules == NULL &&
+		!form->relispartition && rel->rd_rules == NULL &&
 		!has_generated(RelationGetDescr(rel)) &&
 		!(triggers && triggers->trig_insert_before_row) &&
 		!(triggers && triggers->trig_insert_after_row) &&
@@ -112,7 +112,7 @@ static Node *
 missing_value(Relation rel, Form_pg_attribute att)
 {
 	Node	   *expr = build_column_default(rel, att->attnum);
-	Oid			base = att->atttypid;
+	Oid			base;
 	int32		typmod = att->atttypmod;
 
 	if (expr != NULL || get_typtype(att->atttypid) != TYPTYPE_DOMAIN)
