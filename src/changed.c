@@ -20,7 +20,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "changed.h"
 #include "commands/trigger.h"
@@ -31,6 +34,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
 #define ON_INSERT	"inbox_inserted"
@@ -38,14 +42,23 @@
 
 PG_FUNCTION_INFO_V1(inbox_changed);
 
+/*
+ * Only superusers make functions in C, so it is no namesake of some user's.
+ */
 static bool
 is_ours(const Trigger *trigger)
 {
-	char	   *name = get_func_name(trigger->tgfoid);
-	bool		result = name != NULL && strcmp(name, "inbox_changed") == 0;
+	HeapTuple	tuple = SearchSysCache1(PROCOID,
+										ObjectIdGetDatum(trigger->tgfoid));
+	Form_pg_proc form;
+	bool		result;
 
-	if (name != NULL)
-		pfree(name);
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	result = form->prolang == ClanguageId &&
+		strcmp(NameStr(form->proname), "inbox_changed") == 0;
+	ReleaseSysCache(tuple);
 	return result;
 }
 
