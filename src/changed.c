@@ -85,32 +85,6 @@ ChangedOnlyOurs(const TriggerDesc *triggers, int16 event)
 	return true;
 }
 
-/*
- * ChangedAddTriggers
- *		Give a queue its triggers, as the table's owner would.  The namespace
- *		is the extension's.
- */
-void
-ChangedAddTriggers(Oid relid, Oid namespaceid)
-{
-	char	   *table = QualifiedName(relid);
-	char	   *function = quote_qualified_identifier(get_namespace_name(namespaceid),
-													  "inbox_changed");
-
-	SetupExec(psprintf("CREATE TRIGGER " ON_INSERT " AFTER INSERT ON %s"
-					   " REFERENCING NEW TABLE AS inbox_new"
-					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
-					   table, function));
-	SetupExec(psprintf("CREATE TRIGGER " ON_UPDATE " AFTER UPDATE ON %s"
-					   " REFERENCING OLD TABLE AS inbox_old NEW TABLE AS inbox_new"
-					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
-					   table, function));
-	SetupExec(psprintf("ALTER TRIGGER " ON_INSERT " ON %s DEPENDS ON EXTENSION inbox",
-					   table));
-	SetupExec(psprintf("ALTER TRIGGER " ON_UPDATE " ON %s DEPENDS ON EXTENSION inbox",
-					   table));
-}
-
 void
 ChangedDropTriggers(Oid relid)
 {
@@ -129,6 +103,34 @@ ChangedDropTriggers(Oid relid)
 		SetupExec(psprintf("DROP TRIGGER %s ON %s",
 						   quote_identifier((char *) lfirst(lc)),
 						   QualifiedName(relid)));
+}
+
+/*
+ * ChangedAddTriggers
+ *		Give a queue its triggers, as the table's owner would.  The namespace
+ *		is the extension's.  A table that was restored without its labels has
+ *		them already.
+ */
+void
+ChangedAddTriggers(Oid relid, Oid namespaceid)
+{
+	char	   *table = QualifiedName(relid);
+	char	   *function = quote_qualified_identifier(get_namespace_name(namespaceid),
+													  "inbox_changed");
+
+	ChangedDropTriggers(relid);
+	SetupExec(psprintf("CREATE TRIGGER " ON_INSERT " AFTER INSERT ON %s"
+					   " REFERENCING NEW TABLE AS inbox_new"
+					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
+					   table, function));
+	SetupExec(psprintf("CREATE TRIGGER " ON_UPDATE " AFTER UPDATE ON %s"
+					   " REFERENCING OLD TABLE AS inbox_old NEW TABLE AS inbox_new"
+					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
+					   table, function));
+	SetupExec(psprintf("ALTER TRIGGER " ON_INSERT " ON %s DEPENDS ON EXTENSION inbox",
+					   table));
+	SetupExec(psprintf("ALTER TRIGGER " ON_UPDATE " ON %s DEPENDS ON EXTENSION inbox",
+					   table));
 }
 
 static void

@@ -391,8 +391,7 @@ advance(Walk *w)
 			/* nothing lies between the levels */
 			gap_end = KeyBefore(&first);
 			if (begun)
-				w->from = (HintKey) {w->lower.priority + 1, PG_INT64_MIN,
-			PG_INT64_MIN};
+				w->from = lowest_of(w->lower.priority + 1);
 			pass_to(w, &gap_end);
 			w->lower = w->from = first;
 		}
