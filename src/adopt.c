@@ -25,6 +25,7 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/primnodes.h"
 #include "optimizer/optimizer.h"
+#include "owner.h"
 #include "setup.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -250,13 +251,17 @@ constant_default(Relation rel, AttrNumber attno, bool *other)
 {
 	TupleConstr *constr = RelationGetDescr(rel)->constr;
 	Node	   *expr = NULL;
+	OwnerScope	scope;
 
+	/* planning evaluates what it can, functions of the owner's included */
 	*other = false;
+	OwnerEnter(&scope, rel->rd_rel->relowner, true);
 	for (int i = 0; constr != NULL && i < constr->num_defval; i++)
 	{
 		if (constr->defval[i].adnum == attno)
 			expr = (Node *) expression_planner(stringToNode(constr->defval[i].adbin));
 	}
+	OwnerLeave(&scope);
 	if (expr == NULL)
 		return NULL;
 	*other = !IsA(expr, Const);

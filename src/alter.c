@@ -89,14 +89,14 @@ change_destination(Oid relid, const RoleColumn *col, Oid dead,
 
 	if (OidIsValid(dead))
 		DeadLetterAttach(rel, col, dead, settings);
-	else if (wants_own_dead(settings) && OidIsValid(DeadLetterOwn(old)))
+	else if (wants_own_dead(settings) && OidIsValid(DeadLetterOwn(relid, old)))
 		strlcpy(settings->dead_letter, old->dead_letter,
 				sizeof(settings->dead_letter));
 	else if (wants_own_dead(settings))
 		DeadLetterCreate(rel, col, settings);
 	table_close(rel, NoLock);
 	if (strcmp(settings->dead_letter, old->dead_letter) != 0)
-		DeadLetterDetach(old->dead_letter, true);
+		DeadLetterDetach(relid, old->dead_letter, true);
 }
 
 /*

@@ -64,24 +64,32 @@ BuryConfigured(Queue *q)
 }
 
 /*
+ * BuryWhyNot
+ *		Why the queue has no dead letters, as a sentence.
+ */
+const char *
+BuryWhyNot(Queue *q)
+{
+	if (q->settings.dead_group != NULL)
+		return "Its dead_group needs a column with the role \"group_key\".";
+	if (q->settings.dead_letter[0] == '\0')
+		return "It names no dead-letter table.";
+	if (OidIsValid(q->dead_named))
+		return "Its dead-letter table belongs to another role than the queue.";
+	return "Its dead-letter table does not exist any more.";
+}
+
+/*
  * BuryRefuse
  *		Raise the error that says why the queue has no dead letters.
  */
 void
 BuryRefuse(Queue *q)
 {
-	const char *why;
-
-	if (q->settings.dead_group != NULL)
-		why = "Its dead_group needs a column with the role \"group_key\".";
-	else if (q->settings.dead_letter[0] != '\0')
-		why = "Its dead-letter table does not exist any more.";
-	else
-		why = "It names no dead-letter table.";
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("queue \"%s\" has no place for dead letters", q->relname),
-			 errdetail("%s", why),
+			 errdetail("%s", BuryWhyNot(q)),
 			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
 					 quote_literal_cstr(q->name))));
 }

@@ -20,6 +20,7 @@ typedef enum BuryCause
 
 extern const char *BuryCauseText(BuryCause cause);
 extern bool BuryConfigured(Queue *q);
+extern const char *BuryWhyNot(Queue *q);
 extern void BuryRefuse(Queue *q);
 extern void BuryRequire(Queue *q);
 extern void BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause,

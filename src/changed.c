@@ -22,7 +22,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "changed.h"
 #include "commands/trigger.h"
@@ -34,6 +37,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
 #define ON_INSERT	"inbox_inserted"
@@ -41,14 +45,23 @@
 
 PG_FUNCTION_INFO_V1(inbox_changed);
 
+/*
+ * Only superusers make functions in C, so it is no namesake of some user's.
+ */
 static bool
 is_ours(const Trigger *trigger)
 {
-	char	   *name = get_func_name(trigger->tgfoid);
-	bool		result = name != NULL && strcmp(name, "inbox_changed") == 0;
+	HeapTuple	tuple = SearchSysCache1(PROCOID,
+										ObjectIdGetDatum(trigger->tgfoid));
+	Form_pg_proc form;
+	bool		result;
 
-	if (name != NULL)
-		pfree(name);
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	result = form->prolang == ClanguageId &&
+		strcmp(NameStr(form->proname), "inbox_changed") == 0;
+	ReleaseSysCache(tuple);
 	return result;
 }
 
@@ -75,32 +88,6 @@ ChangedOnlyOurs(const TriggerDesc *triggers, int16 event)
 	return true;
 }
 
-/*
- * ChangedAddTriggers
- *		Give a queue its triggers, as the table's owner would.  The namespace
- *		is the extension's.
- */
-void
-ChangedAddTriggers(Oid relid, Oid namespaceid)
-{
-	char	   *table = QualifiedName(relid);
-	char	   *function = quote_qualified_identifier(get_namespace_name(namespaceid),
-													  "inbox_changed");
-
-	SetupExec(psprintf("CREATE TRIGGER " ON_INSERT " AFTER INSERT ON %s"
-					   " REFERENCING NEW TABLE AS inbox_new"
-					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
-					   table, function));
-	SetupExec(psprintf("CREATE TRIGGER " ON_UPDATE " AFTER UPDATE ON %s"
-					   " REFERENCING NEW TABLE AS inbox_new"
-					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
-					   table, function));
-	SetupExec(psprintf("ALTER TRIGGER " ON_INSERT " ON %s DEPENDS ON EXTENSION inbox",
-					   table));
-	SetupExec(psprintf("ALTER TRIGGER " ON_UPDATE " ON %s DEPENDS ON EXTENSION inbox",
-					   table));
-}
-
 void
 ChangedDropTriggers(Oid relid)
 {
@@ -119,6 +106,34 @@ ChangedDropTriggers(Oid relid)
 		SetupExec(psprintf("DROP TRIGGER %s ON %s",
 						   quote_identifier((char *) lfirst(lc)),
 						   QualifiedName(relid)));
+}
+
+/*
+ * ChangedAddTriggers
+ *		Give a queue its triggers, as the table's owner would.  The namespace
+ *		is the extension's.  A table that was restored without its labels has
+ *		them already.
+ */
+void
+ChangedAddTriggers(Oid relid, Oid namespaceid)
+{
+	char	   *table = QualifiedName(relid);
+	char	   *function = quote_qualified_identifier(get_namespace_name(namespaceid),
+													  "inbox_changed");
+
+	ChangedDropTriggers(relid);
+	SetupExec(psprintf("CREATE TRIGGER " ON_INSERT " AFTER INSERT ON %s"
+					   " REFERENCING NEW TABLE AS inbox_new"
+					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
+					   table, function));
+	SetupExec(psprintf("CREATE TRIGGER " ON_UPDATE " AFTER UPDATE ON %s"
+					   " REFERENCING NEW TABLE AS inbox_new"
+					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
+					   table, function));
+	SetupExec(psprintf("ALTER TRIGGER " ON_INSERT " ON %s DEPENDS ON EXTENSION inbox",
+					   table));
+	SetupExec(psprintf("ALTER TRIGGER " ON_UPDATE " ON %s DEPENDS ON EXTENSION inbox",
+					   table));
 }
 
 static void

@@ -21,6 +21,7 @@
 #include "deadcheck.h"
 #include "deadletter.h"
 #include "miscadmin.h"
+#include "owner.h"
 #include "setup.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -152,13 +153,13 @@ check_same_owner(Relation queue, Oid dead)
 {
 	Oid			owner = queue->rd_rel->relowner;
 
-	if (OwnsRelation(dead, owner))
+	if (OwnerOf(dead) == owner)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 			 errmsg("owner of queue \"%s\" does not own \"%s\"",
 					RelationGetRelationName(queue), get_rel_name(dead)),
-			 errdetail("Messages are buried as the queue's owner."),
+			 errdetail("Messages are buried as the queue's owner, and so run the triggers of the table they go to."),
 			 errhint("ALTER TABLE %s OWNER TO %s;", QualifiedName(dead),
 					 quote_identifier(GetUserNameFromId(owner, false)))));
 }
@@ -277,6 +278,10 @@ DeadLetterCreate(Relation queue, const RoleColumn *col, QueueSettings *settings)
 	SetupExec(psprintf("CREATE INDEX ON %s (died_at)", name));
 
 	dead = get_relname_relid(relname, RelationGetNamespace(queue));
+	if (OwnerOf(dead) != queue->rd_rel->relowner)
+		SetupExec(psprintf("ALTER TABLE %s OWNER TO %s", name,
+						   quote_identifier(GetUserNameFromId(queue->rd_rel->relowner,
+															  false))));
 	LabelDefaults(&dead_settings);
 	dead_settings.kind = LABEL_DEAD;
 	dead_settings.created = true;
@@ -292,7 +297,7 @@ DeadLetterCreate(Relation queue, const RoleColumn *col, QueueSettings *settings)
  *		it has none, or one that the user brought.
  */
 Oid
-DeadLetterOwn(const QueueSettings *settings)
+DeadLetterOwn(Oid queue, const QueueSettings *settings)
 {
 	QueueSettings dead_settings;
 	LabelKind	kind;
@@ -300,7 +305,7 @@ DeadLetterOwn(const QueueSettings *settings)
 
 	if (!settings->created || settings->dead_letter[0] == '\0')
 		return InvalidOid;
-	dead = LabelFindToken(settings->dead_letter, &kind);
+	dead = LabelFindToken(settings->dead_letter, OwnerOf(queue), &kind);
 	if (!OidIsValid(dead) || kind != LABEL_DEAD ||
 		!LabelRead(dead, &dead_settings) || !dead_settings.created)
 		return InvalidOid;
@@ -313,14 +318,14 @@ DeadLetterOwn(const QueueSettings *settings)
  *		ordinary table again.  Nothing happens to a queue.
  */
 void
-DeadLetterDetach(const char *token, bool notice)
+DeadLetterDetach(Oid queue, const char *token, bool notice)
 {
 	LabelKind	kind;
 	Oid			dead;
 
 	if (token[0] == '\0')
 		return;
-	dead = LabelFindToken(token, &kind);
+	dead = LabelFindToken(token, OwnerOf(queue), &kind);
 	if (!OidIsValid(dead) || kind != LABEL_DEAD)
 		return;
 	LockRelationOid(dead, ShareUpdateExclusiveLock);

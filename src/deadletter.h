@@ -15,7 +15,7 @@ extern void DeadLetterAttach(Relation queue, const RoleColumn *col, Oid dead,
 							 QueueSettings *settings);
 extern void DeadLetterCreate(Relation queue, const RoleColumn *col,
 							 QueueSettings *settings);
-extern Oid	DeadLetterOwn(const QueueSettings *settings);
-extern void DeadLetterDetach(const char *token, bool notice);
+extern Oid	DeadLetterOwn(Oid queue, const QueueSettings *settings);
+extern void DeadLetterDetach(Oid queue, const char *token, bool notice);
 
 #endif							/* INBOX_DEADLETTER_H */

@@ -1,163 +1,347 @@
 /*-------------------------------------------------------------------------
  *
  * deadview.c
- *	  The view inbox_dead: dead letters of all queues.
+ *	  The function behind view inbox_dead: dead letters of all queues.
  *
- * Each queue's dead letters are read by a query of their own, with the rights
- * of whoever looks: row security applies, and a table without SELECT for him
- * is left out.  The payload is not among the columns; it is one join on the
- * id away.
+ * Row security applies, and a table without SELECT for whoever looks is left
+ * out.  The payload is not among the columns; it is one join on the id away.
+ *
+ * What is known of a dead letter is in columns of a dead-letter table, in the
+ * origin that a message in another queue carries in its headers, or in the
+ * last entry of the history of one that stayed under dead_group.  Headers are
+ * anybody's to write; what is not as bury.c writes it is shown as NULL.
+ *
+ * How rows are read, and what happens to a queue that cannot be, is in look.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/table.h"
+#include "announce.h"
 #include "bury.h"
-#include "deadmap.h"
+#include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "history.h"
+#include "look.h"
 #include "miscadmin.h"
 #include "owner.h"
-#include "utils/acl.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
+#include "utils/numeric.h"
 
 #define COLUMNS			7
-#define ROWS_AT_ONCE	1000
 
-/* What bury.c has written, or a NULL where somebody has changed it. */
-#define TIME_PATTERN \
-	"'^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T" \
-	"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]{1,6})?[+]00:00$'"
+/* what is read of a row */
+static const Role in_table[] = {
+	ROLE_ID, ROLE_CAUSE, ROLE_LAST_ERROR, ROLE_ATTEMPT, ROLE_DIED_AT
+};
+static const Role in_queue[] = {ROLE_HEADERS};
+static const Role in_group[] = {
+	ROLE_ID, ROLE_GROUP_KEY, ROLE_PROCESSED_AT, ROLE_HEADERS
+};
+
+typedef struct Listing
+{
+	Oid			relid;
+	Oid			dest;			/* where the dead letters are */
+	Queue	   *q;
+	Look		look;
+	Oid			type[NUM_ROLES];	/* of the columns read */
+	ReturnSetInfo *rsinfo;
+	/* the row at hand */
+	Datum		values[COLUMNS];
+	bool		nulls[COLUMNS];
+	int			n;
+} Listing;
+
+static void
+put(Listing *l, bool known, Datum value)
+{
+	l->nulls[l->n] = !known;
+	l->values[l->n++] = value;
+}
+
+static void
+put_text(Listing *l, const char *str)
+{
+	put(l, str != NULL, str ? CStringGetTextDatum(str) : (Datum) 0);
+}
+
+static bool
+read_column(const AttrNumber *attnos, TupleTableSlot *slot, Role role,
+			Datum *value)
+{
+	bool		isnull = true;
+
+	if (attnos[role] != 0)
+		*value = slot_getattr(slot, attnos[role], &isnull);
+	return !isnull;
+}
 
 static char *
-column_or_null(const DeadMap *map, Role role, const char *type)
+column_text(const Listing *l, const AttrNumber *attnos, TupleTableSlot *slot,
+			Role role)
 {
-	AttrNumber	attno = map->by_role[role];
+	Datum		value;
+	Oid			func;
+	bool		isvarlena;
 
-	if (attno == 0)
-		return psprintf("NULL::%s", type);
-	return psprintf("d.%s::%s", DeadMapColumn(map->dest, attno), type);
+	if (!read_column(attnos, slot, role, &value))
+		return NULL;
+	getTypeOutputInfo(l->type[role], &func, &isvarlena);
+	return OidOutputFunctionCall(func, value);
+}
+
+/* A member of a JSON object, or NULL. */
+static JsonbValue *
+member(JsonbContainer *object, const char *key)
+{
+	if (object == NULL || !JsonContainerIsObject(object))
+		return NULL;
+	return getKeyJsonValueFromContainer(object, key, strlen(key), NULL);
+}
+
+static JsonbContainer *
+member_container(JsonbContainer *object, const char *key)
+{
+	JsonbValue *v = member(object, key);
+
+	return v != NULL && v->type == jbvBinary ? v->val.binary.data : NULL;
+}
+
+static char *
+member_text(JsonbContainer *object, const char *key)
+{
+	JsonbValue *v = member(object, key);
+
+	if (v != NULL && v->type == jbvString)
+		return pnstrdup(v->val.string.val, v->val.string.len);
+	if (v != NULL && v->type == jbvNumeric)
+		return DatumGetCString(DirectFunctionCall1(numeric_out,
+												   NumericGetDatum(v->val.numeric)));
+	return NULL;
+}
+
+static JsonbContainer *
+last_element(JsonbContainer *array)
+{
+	JsonbValue *v;
+
+	if (array == NULL || !JsonContainerIsArray(array) ||
+		JsonContainerSize(array) == 0)
+		return NULL;
+	v = getIthJsonbValueFromContainer(array, JsonContainerSize(array) - 1);
+	return v->type == jbvBinary ? v->val.binary.data : NULL;
+}
+
+/* What the headers hold under the key inbox, or NULL. */
+static JsonbContainer *
+inbox_headers(const Listing *l, const AttrNumber *attnos,
+			  TupleTableSlot *slot)
+{
+	Datum		value;
+
+	if (!read_column(attnos, slot, ROLE_HEADERS, &value))
+		return NULL;
+	if (l->type[ROLE_HEADERS] == JSONOID)
+		value = DirectFunctionCall1(jsonb_in,
+									CStringGetDatum(TextDatumGetCString(value)));
+	return member_container(&DatumGetJsonbP(value)->root, "inbox");
 }
 
 /* The columns that JSON of ours tells. */
 static void
-append_json_columns(StringInfo sql, const char *time_key)
+put_json(Listing *l, JsonbContainer *json, const char *time_key)
 {
-	appendStringInfo(sql,
-					 "o.o ->> 'cause', o.o ->> 'error', "
-					 "CASE WHEN o.o ->> 'attempt' ~ '^[0-9]{1,18}$' "
-					 "THEN (o.o ->> 'attempt')::bigint END, "
-					 "CASE WHEN o.o ->> '%s' ~ " TIME_PATTERN
-					 " THEN (o.o ->> '%s')::timestamptz END",
-					 time_key, time_key);
-}
+	char	   *attempt = member_text(json, "attempt");
+	char	   *time = member_text(json, time_key);
+	TimestampTz at = 0;
+	bool		counted = attempt != NULL && strlen(attempt) <= 18 &&
+		attempt[0] != '\0' && strspn(attempt, "0123456789") == strlen(attempt);
 
-static char *
-table_query(Queue *q)
-{
-	StringInfoData sql;
-	DeadMap		map;
-
-	initStringInfo(&sql);
-	DeadMapOpen(&map, q, AccessShareLock);
-	appendStringInfo(&sql, "SELECT %s, ", column_or_null(&map, ROLE_ID, "text"));
-	if (map.to_queue && map.by_role[ROLE_HEADERS] == 0)
-		sql.data = NULL;		/* nothing tells which rows are ours */
-	else if (map.to_queue)
-	{
-		resetStringInfo(&sql);
-		appendStringInfoString(&sql, "SELECT o.o ->> 'id', ");
-		append_json_columns(&sql, "died_at");
-		appendStringInfo(&sql, " FROM %s d CROSS JOIN LATERAL "
-						 "(SELECT d.%s::jsonb #> '{inbox,origin}' AS o) o "
-						 "WHERE o.o ->> 'token' = '%s'",
-						 QualifiedName(RelationGetRelid(map.dest)),
-						 DeadMapColumn(map.dest, map.by_role[ROLE_HEADERS]),
-						 q->settings.token);
-	}
-	else
-		appendStringInfo(&sql, "%s, %s, %s, %s FROM %s d",
-						 column_or_null(&map, ROLE_CAUSE, "text"),
-						 column_or_null(&map, ROLE_LAST_ERROR, "text"),
-						 column_or_null(&map, ROLE_ATTEMPT, "bigint"),
-						 column_or_null(&map, ROLE_DIED_AT, "timestamptz"),
-						 QualifiedName(RelationGetRelid(map.dest)));
-	DeadMapClose(&map);
-	return sql.data;
-}
-
-static char *
-group_query(Queue *q)
-{
-	StringInfoData sql;
-
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "SELECT d.%s::text, ", q->colname[ROLE_ID]);
-	if (QueueHas(q, ROLE_HEADERS))
-	{
-		append_json_columns(&sql, "at");
-		appendStringInfo(&sql, " FROM %s d CROSS JOIN LATERAL "
-						 "(SELECT d.%s::jsonb #> '{inbox,history,-1}' AS o) o",
-						 q->name, q->colname[ROLE_HEADERS]);
-	}
-	else
-		appendStringInfo(&sql, "NULL::text, NULL::text, NULL::bigint, "
-						 "NULL::timestamptz FROM %s d", q->name);
-	appendStringInfo(&sql, " WHERE d.%s = %s", q->colname[ROLE_GROUP_KEY],
-					 quote_literal_cstr(q->settings.dead_group));
-	if (QueueHas(q, ROLE_PROCESSED_AT))
-		appendStringInfo(&sql, " AND d.%s IS NULL", q->colname[ROLE_PROCESSED_AT]);
-	return sql.data;
+	put_text(l, member_text(json, "cause"));
+	put_text(l, member_text(json, "error"));
+	put(l, counted, counted ? Int64GetDatum(strtoi64(attempt, NULL, 10)) : 0);
+	put(l, time != NULL && HistoryParseTime(time, &at),
+		TimestampTzGetDatum(at));
 }
 
 static void
-put_rows(ReturnSetInfo *rsinfo, const char *queue, const char *dest)
+begin_row(Listing *l)
 {
-	SPITupleTable *rows = SPI_tuptable;
-	Datum		values[COLUMNS];
-	bool		nulls[COLUMNS] = {false};
+	l->n = 0;
+	put_text(l, l->q->name);
+	put_text(l, QualifiedName(l->dest));
+}
 
-	values[0] = CStringGetTextDatum(queue);
-	values[1] = CStringGetTextDatum(dest);
-	for (uint64 i = 0; i < SPI_processed; i++)
+static void
+end_row(Listing *l)
+{
+	Assert(l->n == COLUMNS);
+	tuplestore_putvalues(l->rsinfo->setResult, l->rsinfo->setDesc, l->values,
+						 l->nulls);
+}
+
+static int64
+integer(Oid type, Datum value)
+{
+	switch (type)
 	{
-		for (int k = 2; k < COLUMNS; k++)
-			values[k] = SPI_getbinval(rows->vals[i], rows->tupdesc, k - 1, &nulls[k]);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+			return DatumGetInt32(value);
+		default:
+			return DatumGetInt64(value);
 	}
 }
 
 static void
-read_dead(ReturnSetInfo *rsinfo, Queue *q, Oid destid)
+visit_table(const AttrNumber *attnos, TupleTableSlot *slot, void *arg)
 {
-	char	   *dest = QualifiedName(destid);
-	OwnerScope	scope;
-	char	   *sql;
-	Portal		portal;
+	Listing    *l = (Listing *) arg;
+	Datum		value = 0;
+	bool		known;
 
-	/* as himself: what counts is the search path */
-	OwnerEnter(&scope, GetUserId(), false);
-	SPI_connect();
-	sql = q->settings.dead_group != NULL ? group_query(q) : table_query(q);
-	if (sql != NULL)
+	begin_row(l);
+	put_text(l, column_text(l, attnos, slot, ROLE_ID));
+	put_text(l, column_text(l, attnos, slot, ROLE_CAUSE));
+	put_text(l, column_text(l, attnos, slot, ROLE_LAST_ERROR));
+	known = read_column(attnos, slot, ROLE_ATTEMPT, &value);
+	put(l, known, Int64GetDatum(integer(l->type[ROLE_ATTEMPT], value)));
+	known = read_column(attnos, slot, ROLE_DIED_AT, &value);
+	put(l, known, value);
+	end_row(l);
+}
+
+static void
+visit_queue(const AttrNumber *attnos, TupleTableSlot *slot, void *arg)
+{
+	Listing    *l = (Listing *) arg;
+	JsonbContainer *origin = member_container(inbox_headers(l, attnos, slot),
+											  "origin");
+	char	   *token = member_text(origin, "token");
+
+	if (token == NULL || strcmp(token, l->q->settings.token) != 0)
+		return;
+	begin_row(l);
+	put_text(l, member_text(origin, "id"));
+	put_json(l, origin, "died_at");
+	end_row(l);
+}
+
+static void
+visit_group(const AttrNumber *attnos, TupleTableSlot *slot, void *arg)
+{
+	Listing    *l = (Listing *) arg;
+	char	   *group = column_text(l, attnos, slot, ROLE_GROUP_KEY);
+	JsonbContainer *history;
+	Datum		finished;
+
+	if (group == NULL || strcmp(group, l->q->settings.dead_group) != 0 ||
+		read_column(attnos, slot, ROLE_PROCESSED_AT, &finished))
+		return;
+	history = member_container(inbox_headers(l, attnos, slot), "history");
+	begin_row(l);
+	put_text(l, column_text(l, attnos, slot, ROLE_ID));
+	put_json(l, last_element(history), "at");
+	end_row(l);
+}
+
+/*
+ * map_roles
+ *		Where the roles' columns are in the table that holds the dead letters.
+ *		One whose type has been changed since is as good as none.
+ */
+static void
+map_roles(Listing *l, const Role *roles, int n)
+{
+	char	   *name;
+
+	for (AttrNumber attno = 1; (name = get_attname(l->dest, attno, true)) != NULL;
+		 attno++)
 	{
-		portal = SPI_cursor_open_with_args(NULL, sql, 0, NULL, NULL, NULL, true, 0);
-		do
+		Oid			type;
+		int32		typmod;
+		Oid			collation;
+		Role		role;
+
+		pfree(name);
+		/* dropped columns have names but no labels */
+		if (!LabelReadRole(l->dest, attno, &role))
+			continue;
+		get_atttypetypmodcoll(l->dest, attno, &type, &typmod, &collation);
+		for (int i = 0; i < n; i++)
 		{
-			SPI_cursor_fetch(portal, true, ROWS_AT_ONCE);
-			put_rows(rsinfo, q->name, dest);
-			SPI_freetuptable(SPI_tuptable);
-		} while (SPI_processed > 0);
-		SPI_cursor_close(portal);
+			if (roles[i] == role && RoleTypeFits(role, type, typmod))
+			{
+				l->look.col[role] = attno;
+				l->type[role] = type;
+			}
+		}
 	}
-	SPI_finish();
-	OwnerLeave(&scope);
 }
 
-/* The table that holds a queue's dead letters, or InvalidOid. */
+static bool
+read_dead(Listing *l)
+{
+	Queue	   *q = l->q;
+
+	memset(&l->look, 0, sizeof(l->look));
+	l->look.relid = l->dest;
+	l->look.arg = l;
+	if (q->settings.dead_group != NULL)
+	{
+		map_roles(l, in_group, lengthof(in_group));
+		l->look.visit = visit_group;
+	}
+	else if (q->dead_kind == LABEL_QUEUE)
+	{
+		map_roles(l, in_queue, lengthof(in_queue));
+		/* nothing tells which rows are ours */
+		if (l->look.col[ROLE_HEADERS] == 0)
+			return true;
+		l->look.visit = visit_queue;
+	}
+	else
+	{
+		map_roles(l, in_table, lengthof(in_table));
+		/* a statement must name one column at least */
+		if (l->look.col[ROLE_ID] == 0)
+			return true;
+		l->look.visit = visit_table;
+	}
+	return !LookMayRead(&l->look) || LookRows(&l->look);
+}
+
+/*
+ * list_queue
+ *		Work for LookQueue.
+ */
+static bool
+list_queue(void *arg)
+{
+	Listing    *l = (Listing *) arg;
+	bool		free = true;
+
+	l->q = QueueTryOpen(l->relid, AccessShareLock, false);
+	if (l->q == NULL)
+		return true;
+	l->dest = l->q->settings.dead_group != NULL ? l->relid : l->q->dead_relid;
+	if (BuryConfigured(l->q))
+		free = read_dead(l);
+	QueueClose(l->q);
+	UnlockRelationOid(l->relid, AccessShareLock);
+	return free;
+}
+
+/*
+ * The table that holds a queue's dead letters, or InvalidOid.
+ */
 static Oid
 dead_letters_of(Oid relid)
 {
@@ -170,7 +354,7 @@ dead_letters_of(Oid relid)
 		return relid;
 	if (settings.dead_letter[0] == '\0')
 		return InvalidOid;
-	return LabelFindToken(settings.dead_letter, &kind);
+	return LabelFindToken(settings.dead_letter, OwnerOf(relid), &kind);
 }
 
 PG_FUNCTION_INFO_V1(inbox_dead_letters);
@@ -182,28 +366,27 @@ PG_FUNCTION_INFO_V1(inbox_dead_letters);
 Datum
 inbox_dead_letters(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *relids;
+	Listing		l = {0};
+	MemoryContext cxt;
+	MemoryContext old;
 	ListCell   *lc;
+	Oid			dest;
 
 	InitMaterializedSRF(fcinfo, 0);
-	relids = LabelList(LABEL_QUEUE);
-	foreach(lc, relids)
+	WorkerAnnounce();
+	l.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox dead letters",
+								ALLOCSET_DEFAULT_SIZES);
+	foreach(lc, LabelList(LABEL_QUEUE))
 	{
-		Oid			relid = lfirst_oid(lc);
-		Oid			dest = dead_letters_of(relid);
-		Queue	   *q;
-
 		CHECK_FOR_INTERRUPTS();
-		if (!OidIsValid(dest) ||
-			pg_class_aclcheck(dest, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-			continue;
-		q = QueueTryOpen(relid, AccessShareLock, false);
-		if (q == NULL)
-			continue;
-		if (BuryConfigured(q))
-			read_dead(rsinfo, q, dest);
-		QueueClose(q);
+		old = MemoryContextSwitchTo(cxt);
+		l.relid = lfirst_oid(lc);
+		dest = dead_letters_of(l.relid);
+		if (OidIsValid(dest) && LookMayReadSome(dest))
+			LookQueue(l.relid, list_queue, &l);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
 	}
 	return (Datum) 0;
 }

@@ -53,13 +53,13 @@ inbox_drop(PG_FUNCTION_ARGS)
 	ArgRequireWritable("inbox_drop");
 	relid = SetupOpenOwned(ArgQueue(fcinfo, 0), AccessExclusiveLock, &settings);
 	check_no_user(relid, &settings);
-	dead = DeadLetterOwn(&settings);
+	dead = DeadLetterOwn(relid, &settings);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "DROP TABLE %s", QualifiedName(relid));
 	if (OidIsValid(dead))
 		appendStringInfo(&sql, ", %s", QualifiedName(dead));
 	else
-		DeadLetterDetach(settings.dead_letter, false);
+		DeadLetterDetach(relid, settings.dead_letter, false);
 	SetupExec(sql.data);
 	PG_RETURN_VOID();
 }
@@ -89,6 +89,6 @@ inbox_forget(PG_FUNCTION_ARGS)
 	LabelRemove(relid);
 	ChangedDropTriggers(relid);
 	if (settings.kind == LABEL_QUEUE)
-		DeadLetterDetach(settings.dead_letter, false);
+		DeadLetterDetach(relid, settings.dead_letter, false);
 	PG_RETURN_VOID();
 }

@@ -7,7 +7,7 @@
  * its policy raises, or its file cannot be read.  The work for each runs in a
  * subtransaction, and an error becomes a line of text.
  *
- * Called by stats.c and leases.c.
+ * Called by stats.c, look.c and reap.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -127,8 +127,11 @@ typedef struct HintTable
 	LWLock		lock;
 	bool		full_logged;
 	int			size;
-	/* for each process, the transaction in which it has claimed rows; each is
-	 * written by its process alone, and read without a lock */
+
+	/*
+	 * for each process, the transaction in which it has claimed rows; each is
+	 * written by its process alone, and read without a lock
+	 */
 	pg_atomic_uint32 *claimers;
 	QueueHints	queue[FLEXIBLE_ARRAY_MEMBER];
 } HintTable;

@@ -43,6 +43,41 @@ HistoryTime(StringInfo buf, TimestampTz at)
 }
 
 /*
+ * HistoryParseTime
+ *		The reverse; false where somebody has written something else.
+ */
+bool
+HistoryParseTime(const char *str, TimestampTz *at)
+{
+	struct pg_tm tm = {0};
+	fsec_t		fsec = 0;
+	int			utc = 0;
+	int			n = 0;
+
+	if (sscanf(str, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon,
+			   &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &n) != 6 ||
+		n != strlen("2000-01-01T00:00:00"))
+		return false;
+	str += n;
+	if (*str == '.')
+	{
+		int			digits = strspn(str + 1, "0123456789");
+
+		if (digits < 1 || digits > 6)
+			return false;
+		fsec = atoi(str + 1);
+		for (int i = digits; i < 6; i++)
+			fsec *= 10;
+		str += digits + 1;
+	}
+	return strcmp(str, "+00:00") == 0 &&
+		ValidateDate(DTK_DATE_M, false, false, false, &tm) == 0 &&
+		tm.tm_hour < HOURS_PER_DAY && tm.tm_min < MINS_PER_HOUR &&
+		tm.tm_sec < SECS_PER_MINUTE && tm.tm_hour >= 0 && tm.tm_min >= 0 &&
+		tm.tm_sec >= 0 && tm2timestamp(&tm, fsec, &utc, at) == 0;
+}
+
+/*
  * HistoryEntry
  *		One entry as a jsonb datum.
  */

@@ -22,6 +22,7 @@ typedef struct HistoryEvent
 } HistoryEvent;
 
 extern void HistoryTime(StringInfo buf, TimestampTz at);
+extern bool HistoryParseTime(const char *str, TimestampTz *at);
 extern Datum HistoryEntry(const HistoryEvent *ev);
 extern void HistoryAppendSql(StringInfo buf, const char *headers,
 							 const char *entry, const char *change);

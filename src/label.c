@@ -30,6 +30,7 @@
 #include "catalog/pg_type.h"
 #include "commands/seclabel.h"
 #include "label.h"
+#include "owner.h"
 #include "pending.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -245,6 +246,7 @@ scan_labels(bool (*visit) (Oid relid, const QueueSettings *s, void *arg),
 typedef struct TokenSearch
 {
 	const char *token;
+	Oid			owner;			/* InvalidOid: whoever it is */
 	Oid			except;
 	Oid			relid;
 	LabelKind	kind;
@@ -255,7 +257,8 @@ visit_token(Oid relid, const QueueSettings *s, void *arg)
 {
 	TokenSearch *search = (TokenSearch *) arg;
 
-	if (relid == search->except || strcmp(s->token, search->token) != 0)
+	if (relid == search->except || strcmp(s->token, search->token) != 0 ||
+		(OidIsValid(search->owner) && OwnerOf(relid) != search->owner))
 		return true;
 	search->relid = relid;
 	search->kind = s->kind;
@@ -264,12 +267,16 @@ visit_token(Oid relid, const QueueSettings *s, void *arg)
 
 /*
  * LabelFindToken
- *		The table that carries this token, or InvalidOid.
+ *		The table of this owner that carries this token, or InvalidOid.
+ *
+ * Tokens are no secret, and a table's owner may write any label on it.  So a
+ * token says which of its owner's tables is meant, never that somebody may do
+ * something to another's, or expects something of it.
  */
 Oid
-LabelFindToken(const char *token, LabelKind *kind)
+LabelFindToken(const char *token, Oid owner, LabelKind *kind)
 {
-	TokenSearch search = {token, InvalidOid, InvalidOid, LABEL_NONE};
+	TokenSearch search = {token, owner, InvalidOid, InvalidOid, LABEL_NONE};
 
 	scan_labels(visit_token, &search);
 	*kind = search.kind;
@@ -283,7 +290,7 @@ LabelFindToken(const char *token, LabelKind *kind)
 Oid
 LabelOtherToken(const char *token, Oid except)
 {
-	TokenSearch search = {token, except, InvalidOid, LABEL_NONE};
+	TokenSearch search = {token, InvalidOid, except, InvalidOid, LABEL_NONE};
 
 	scan_labels(visit_token, &search);
 	return search.relid;
@@ -321,6 +328,7 @@ LabelList(LabelKind kind)
 typedef struct UserSearch
 {
 	const char *token;
+	Oid			owner;
 	Oid			except;
 	Oid			user;
 } UserSearch;
@@ -331,7 +339,8 @@ visit_user(Oid relid, const QueueSettings *s, void *arg)
 	UserSearch *search = (UserSearch *) arg;
 
 	if (relid == search->except || s->kind != LABEL_QUEUE ||
-		strcmp(s->dead_letter, search->token) != 0)
+		strcmp(s->dead_letter, search->token) != 0 ||
+		OwnerOf(relid) != search->owner)
 		return true;
 	search->user = relid;
 	return false;
@@ -339,13 +348,13 @@ visit_user(Oid relid, const QueueSettings *s, void *arg)
 
 /*
  * LabelDeadUser
- *		A queue other than "except" that buries into the table of this token,
- *		or InvalidOid.
+ *		A queue other than "relid", of the same owner, that buries into the
+ *		table of this token, or InvalidOid.
  */
 Oid
-LabelDeadUser(const char *token, Oid except)
+LabelDeadUser(const char *token, Oid relid)
 {
-	UserSearch	search = {token, except, InvalidOid};
+	UserSearch	search = {token, OwnerOf(relid), relid, InvalidOid};
 
 	scan_labels(visit_user, &search);
 	return search.user;

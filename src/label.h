@@ -92,10 +92,10 @@ extern bool LabelReadRole(Oid relid, AttrNumber attno, Role *role);
 extern void LabelWrite(Oid relid, const QueueSettings *settings);
 extern void LabelWriteRole(Oid relid, AttrNumber attno, Role role);
 extern void LabelRemove(Oid relid);
-extern Oid	LabelFindToken(const char *token, LabelKind *kind);
+extern Oid	LabelFindToken(const char *token, Oid owner, LabelKind *kind);
 extern List *LabelList(LabelKind kind);
 extern Oid	LabelOtherToken(const char *token, Oid except);
-extern Oid	LabelDeadUser(const char *token, Oid except);
+extern Oid	LabelDeadUser(const char *token, Oid relid);
 
 /* labelcheck.c */
 extern void LabelInit(void);

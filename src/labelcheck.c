@@ -27,6 +27,8 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#define MAX_LABEL	4096
+
 static void
 check_table_label(Oid relid, const char *seclabel)
 {
@@ -39,6 +41,14 @@ check_table_label(Oid relid, const char *seclabel)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", get_rel_name(relid)),
 				 errhint("Only an ordinary or partitioned table can be a queue.")));
+	/* every look for a token reads all labels */
+	if (strlen(seclabel) > MAX_LABEL)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("inbox label of \"%s\" is too long",
+						get_rel_name(relid)),
+				 errdetail("A label has at most %d bytes.", MAX_LABEL),
+				 errhint("Use a shorter dead_group.")));
 	LabelParse(seclabel, &settings);
 	other = LabelOtherToken(settings.token, relid);
 	if (OidIsValid(other))

@@ -23,9 +23,29 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
 #include "owner.h"
 #include "utils/guc.h"
+#include "utils/syscache.h"
+
+/*
+ * OwnerOf
+ *		The owner of a table; InvalidOid when that has just been dropped.
+ */
+Oid
+OwnerOf(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
 
 void
 OwnerEnter(OwnerScope *scope, Oid owner, bool restricted)

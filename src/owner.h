@@ -16,6 +16,7 @@ typedef struct OwnerScope
 	int			guc_level;
 } OwnerScope;
 
+extern Oid	OwnerOf(Oid relid);
 extern void OwnerEnter(OwnerScope *scope, Oid owner, bool restricted);
 extern void OwnerLeave(OwnerScope *scope);
 

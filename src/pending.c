@@ -186,7 +186,7 @@ void
 KeysOfRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
 		  HintRange *keys)
 {
-	HintKey	   *key = &keys->lo;
+	HintKey    *key = &keys->lo;
 
 	key->priority = key->due = key->id = 0;
 	if (attnos[ROLE_PRIORITY] != 0)

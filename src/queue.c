@@ -70,7 +70,7 @@ invalidate_rel(Datum arg, Oid relid)
 	while ((entry = (CacheEntry *) hash_seq_search(&seq)) != NULL)
 	{
 		if (!OidIsValid(relid) || entry->relid == relid ||
-			entry->queue->dead_relid == relid)
+			entry->queue->dead_named == relid)
 			entry->queue->valid = false;
 	}
 }
@@ -262,6 +262,23 @@ read_roles(Queue *q, Relation rel)
 }
 
 /*
+ * A destination that has come into other hands than the queue is none any
+ * more: its triggers would run as the queue's owner.
+ */
+static void
+find_dead_letters(Queue *q)
+{
+	const char *token = q->settings.dead_letter;
+	LabelKind	kind;
+
+	if (token[0] == '\0')
+		return;
+	q->dead_relid = LabelFindToken(token, q->owner, &q->dead_kind);
+	q->dead_named = OidIsValid(q->dead_relid) ? q->dead_relid :
+		LabelFindToken(token, InvalidOid, &kind);
+}
+
+/*
  * build_queue
  *		Make an entry from labels and catalogs; NULL when the table is no
  *		queue.  The caller holds a lock on the table.
@@ -294,8 +311,7 @@ build_queue(Relation rel)
 	q->integer_id = q->col[ROLE_ID].type == INT8OID ||
 		q->col[ROLE_ID].type == INT4OID;
 	q->order_index = find_order_index(q, rel);
-	if (q->settings.dead_letter[0] != '\0')
-		q->dead_relid = LabelFindToken(q->settings.dead_letter, &q->dead_kind);
+	find_dead_letters(q);
 	MemoryContextSwitchTo(old);
 	return q;
 }
@@ -308,7 +324,7 @@ static bool
 usable(Queue *q)
 {
 	return q->valid &&
-		(OidIsValid(q->dead_relid) || q->settings.dead_letter[0] == '\0');
+		(OidIsValid(q->dead_named) || q->settings.dead_letter[0] == '\0');
 }
 
 /*

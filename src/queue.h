@@ -64,6 +64,7 @@ typedef struct Queue
 	Oid			order_index;	/* index that claims can walk, or InvalidOid */
 	bool		integer_id;		/* ids have a place in keys (hintkey.h) */
 	Oid			dead_relid;		/* dead-letter table or queue, or InvalidOid */
+	Oid			dead_named;		/* the same, even if of another owner */
 	LabelKind	dead_kind;
 
 	MemoryContext cxt;			/* holds all of this */

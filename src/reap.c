@@ -29,6 +29,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "funcapi.h"
+#include "guard.h"
 #include "miscadmin.h"
 #include "reap.h"
 #include "reaprow.h"
@@ -209,8 +210,8 @@ report_unburied(ReapPass *pass)
 	ereport(pass->by_hand ? WARNING : LOG,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("spent messages of queue \"%s\" cannot be buried", q->relname),
-			 pass->by_hand ? errdetail("Its dead-letter table does not exist.") :
-			 errdetail("Its dead-letter table does not exist; the next report is after %d s.",
+			 pass->by_hand ? errdetail("%s", BuryWhyNot(q)) :
+			 errdetail("%s The next report is after %d s.", BuryWhyNot(q),
 					   rest),
 			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
 					 quote_literal_cstr(q->name))));
@@ -312,6 +313,48 @@ may_reap(Oid relid)
 								   ACLMASK_ANY) == ACLCHECK_OK);
 }
 
+/* one queue of all, and where its row goes */
+typedef struct HandReap
+{
+	Oid			relid;
+	ReturnSetInfo *rsinfo;
+} HandReap;
+
+/*
+ * Work for GuardRun: the trouble of one owner's queue is none of the others'.
+ */
+static void
+reap_guarded(void *arg)
+{
+	HandReap   *hand = (HandReap *) arg;
+	Queue	   *q = QueueTryOpen(hand->relid, RowExclusiveLock, true);
+
+	if (q == NULL)
+		return;
+	reap_by_hand(hand->rsinfo, q);
+	QueueClose(q);
+}
+
+static void
+reap_all(ReturnSetInfo *rsinfo)
+{
+	ListCell   *lc;
+
+	foreach(lc, ReapQueues())
+	{
+		HandReap	hand = {lfirst_oid(lc), rsinfo};
+		char	   *name = get_rel_name(hand.relid);
+		const char *error;
+
+		if (name == NULL || !may_reap(hand.relid))
+			continue;
+		error = GuardRun(reap_guarded, &hand);
+		if (error != NULL)
+			ereport(WARNING,
+					(errmsg("queue \"%s\" is left out: %s", name, error)));
+	}
+}
+
 PG_FUNCTION_INFO_V1(inbox_reap);
 
 /*
@@ -322,8 +365,6 @@ Datum
 inbox_reap(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *relids;
-	ListCell   *lc;
 	Queue	   *q;
 
 	ArgRequireWritable("inbox_reap");
@@ -336,16 +377,6 @@ inbox_reap(PG_FUNCTION_ARGS)
 		QueueClose(q);
 		return (Datum) 0;
 	}
-	relids = ReapQueues();
-	foreach(lc, relids)
-	{
-		if (get_rel_name(lfirst_oid(lc)) == NULL || !may_reap(lfirst_oid(lc)))
-			continue;
-		q = QueueTryOpen(lfirst_oid(lc), RowExclusiveLock, true);
-		if (q == NULL)
-			continue;
-		reap_by_hand(rsinfo, q);
-		QueueClose(q);
-	}
+	reap_all(rsinfo);
 	return (Datum) 0;
 }

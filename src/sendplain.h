@@ -28,7 +28,8 @@ typedef struct PlainColumn
 
 typedef struct SendPlain
 {
-	bool		usable;			/* the table is plain; else nothing else counts */
+	bool		usable;			/* the table is plain; else nothing else
+								 * counts */
 	bool		row_security;	/* enabled, if not for everybody */
 	bool		constraints;
 	bool		user_code;		/* needs a snapshot of its own */

@@ -26,6 +26,7 @@
 #include "horizon.h"
 #include "label.h"
 #include "miscadmin.h"
+#include "owner.h"
 #include "queue.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -145,12 +146,12 @@ count(Counting *c)
 }
 
 static void
-put_settings(OutRow *row, const QueueSettings *s, Oid dead)
+put_settings(OutRow *row, Oid relid, const QueueSettings *s, Oid dead)
 {
 	LabelKind	kind;
 
 	if (!OidIsValid(dead) && s->dead_letter[0] != '\0')
-		dead = LabelFindToken(s->dead_letter, &kind);
+		dead = LabelFindToken(s->dead_letter, OwnerOf(relid), &kind);
 	put_micros(row, true, s->lease * USECS_PER_SEC);
 	put(row, s->max_attempts > 0, Int32GetDatum(s->max_attempts));
 	put_text(row, OidIsValid(dead) && get_rel_name(dead) != NULL ?
@@ -206,7 +207,7 @@ put_queue(ReturnSetInfo *rsinfo, Oid relid, const SnapshotHolder *holder)
 		get_rel_name(relid) == NULL)
 		return;
 	put_text(&row, QualifiedName(relid));
-	put_settings(&row, &settings, c.dead);
+	put_settings(&row, relid, &settings, c.dead);
 	put_counts(&row, &c);
 	put_holder(&row, holder);
 	ActivityPut(relid, &c.activity, c.now, &row.values[row.n], &row.nulls[row.n]);

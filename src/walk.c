@@ -28,6 +28,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "pending.h"
 #include "settings.h"
@@ -85,7 +86,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->leased.any = false;
 	w->index = index_open(q->order_index, AccessShareLock);
 	w->slot = table_slot_create(leaf->rel, NULL);
-	w->scan = index_beginscan(leaf->rel, w->index, SnapshotSelf, MAX_KEYS, 0);
+	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, MAX_KEYS);
 	if (w->view.open.n > 0)
 		w->lower = w->from = w->view.open.range[0].lo;
 }
@@ -348,6 +349,14 @@ end_level(Walk *w)
 		find_next_due(w);
 }
 
+static HintKey
+lowest_of(int64 priority)
+{
+	HintKey		key = {priority, PG_INT64_MIN, PG_INT64_MIN};
+
+	return key;
+}
+
 /*
  * advance
  *		Begin the next scan: the first or next level of the range, or the next
@@ -370,7 +379,7 @@ advance(Walk *w)
 		if (!begun)
 			w->lower = w->from = range->lo;
 		if (!levels && w->lower.priority < 0)
-			w->lower = (HintKey) {0, PG_INT64_MIN, PG_INT64_MIN};
+			w->lower = lowest_of(0);
 		if (levels && (begun || w->lower.priority == PG_INT64_MIN))
 		{
 			HintKey		first;
@@ -380,14 +389,13 @@ advance(Walk *w)
 				continue;
 			if (!next_level(w, &priority))
 				continue;
-			first = (HintKey) {priority, PG_INT64_MIN, PG_INT64_MIN};
+			first = lowest_of(priority);
 			if (KeyCompare(&first, &range->hi) > 0)
 				continue;
 			/* nothing lies between the levels */
 			gap_end = KeyBefore(&first);
 			if (begun)
-				w->from = (HintKey) {w->lower.priority + 1, PG_INT64_MIN,
-			PG_INT64_MIN};
+				w->from = lowest_of(w->lower.priority + 1);
 			pass_to(w, &gap_end);
 			w->lower = w->from = first;
 		}

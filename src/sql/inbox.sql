@@ -32,7 +32,7 @@ CREATE FUNCTION inbox_create(queue text, lease interval = '30 s',
 	fifo boolean = false, fifo_retry text = 'hold',
 	if_not_exists boolean = false)
 RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_create IS 'make a new queue; returns its qualified name';
+COMMENT ON FUNCTION inbox_create(text, interval, int, text, interval, interval, interval, text, boolean, text, boolean) IS 'make a new queue; returns its qualified name';
 
 CREATE FUNCTION inbox_adopt(queue text, id text = 'id',
 	locked_until text = 'locked_until', claimed_at text = NULL,
@@ -46,7 +46,7 @@ CREATE FUNCTION inbox_adopt(queue text, id text = 'id',
 	dead_group text = NULL, fifo boolean = false, fifo_retry text = 'hold',
 	triggers boolean = true)
 RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_adopt IS 'turn an existing table into a queue, telling what its columns are for; returns its qualified name';
+COMMENT ON FUNCTION inbox_adopt(text, text, text, text, text, text, text, text, text, text, text, text, text, text, text, interval, int, text, interval, interval, interval, text, boolean, text, boolean) IS 'turn an existing table into a queue, telling what its columns are for; returns its qualified name';
 
 CREATE FUNCTION inbox_changed() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C;
@@ -60,14 +60,14 @@ CREATE FUNCTION inbox_send(queue text, payload jsonb, headers jsonb = NULL,
 	group_key text = NULL, partition_key text = NULL, dedup_key text = NULL,
 	OUT id text)
 LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_send IS 'add a message, in the caller''s transaction; returns its id';
+COMMENT ON FUNCTION inbox_send(text, jsonb, jsonb, interval, timestamptz, int, text, text, text) IS 'add a message, in the caller''s transaction; returns its id';
 
 CREATE FUNCTION inbox_send_batch(queue text, payloads jsonb[],
 	headers jsonb[] = NULL, delay interval = NULL, due_at timestamptz = NULL,
 	priority int = NULL, group_keys text[] = NULL,
 	partition_keys text[] = NULL, dedup_keys text[] = NULL)
 RETURNS SETOF text LANGUAGE C ROWS 100 AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_send_batch IS 'add a message for each payload; returns their ids in the order of the payloads';
+COMMENT ON FUNCTION inbox_send_batch(text, jsonb[], jsonb[], interval, timestamptz, int, text[], text[], text[]) IS 'add a message for each payload; returns their ids in the order of the payloads';
 
 -- Consume
 
@@ -158,23 +158,23 @@ CREATE FUNCTION inbox_alter(queue text, lease interval = NULL,
 	retention interval = NULL, dead_group text = NULL,
 	fifo boolean = NULL, fifo_retry text = NULL, reset text[] = NULL)
 RETURNS text LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_alter IS 'change settings of a queue; NULL leaves one as it is, reset names those to unset';
+COMMENT ON FUNCTION inbox_alter(text, interval, int, text, interval, interval, interval, text, boolean, text, text[]) IS 'change settings of a queue; NULL leaves one as it is, reset names those to unset';
 
 CREATE FUNCTION inbox_drop(queue text)
 RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_drop IS 'drop a queue with its table, and with the dead-letter table that was made for it';
+COMMENT ON FUNCTION inbox_drop(text) IS 'drop a queue with its table, and with the dead-letter table that was made for it';
 
 CREATE FUNCTION inbox_forget(queue text)
 RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_forget IS 'make a queue an ordinary table again';
+COMMENT ON FUNCTION inbox_forget(text) IS 'make a queue an ordinary table again';
 
 CREATE FUNCTION inbox_pause(queue text)
 RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_pause IS 'hand out no more messages of a queue; sends go on';
+COMMENT ON FUNCTION inbox_pause(text) IS 'hand out no more messages of a queue; sends go on';
 
 CREATE FUNCTION inbox_resume(queue text)
 RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
-COMMENT ON FUNCTION inbox_resume IS 'undo inbox_pause';
+COMMENT ON FUNCTION inbox_resume(text) IS 'undo inbox_pause';
 
 -- Operate
 

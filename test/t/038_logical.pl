@@ -21,11 +21,11 @@ $here->safe_psql('postgres', q{
 	SELECT inbox_create('jobs', lease => '1 h', max_attempts => 2);
 	SELECT inbox_send_batch('jobs', array_fill('"x"'::jsonb, '{20}'))});
 
-# The copy is a plain table until it takes over: a worker there would bury
-# and purge on its own.
+# The copy is a plain table, without labels, until it takes over: a worker
+# there would bury and purge on its own.  The triggers come with the table.
 my $connection = $here->connstr . ' dbname=postgres';
 my $schema = `pg_dump -s -t jobs -t jobs_dead --no-security-labels '$connection'`;
-$there->safe_psql('postgres', $schema);
+$there->safe_psql('postgres', "CREATE EXTENSION inbox;\n$schema");
 $here->safe_psql('postgres', 'CREATE PUBLICATION queues FOR TABLE jobs, jobs_dead');
 $there->safe_psql('postgres',
 	"CREATE SUBSCRIPTION queues CONNECTION '$connection' PUBLICATION queues");
@@ -71,7 +71,6 @@ $there->safe_psql('postgres', q{
 	ALTER SUBSCRIPTION queues SET (slot_name = NONE);
 	DROP SUBSCRIPTION queues});
 $there->safe_psql('postgres', q{
-	CREATE EXTENSION inbox;
 	SELECT inbox_adopt('jobs', claimed_at => 'claimed_at', attempt => 'attempt', payload => 'payload',
 		headers => 'headers', due_at => 'due_at', priority => 'priority', group_key => 'group_key',
 		partition_key => 'partition_key', enqueued_at => 'enqueued_at', last_error => 'last_error',

@@ -97,13 +97,12 @@ my $messages = qq{
 
 # Labels and rows of every queue and dead-letter table.
 my $picture = q{
-	SELECT string_agg(line, E'\n' ORDER BY line COLLATE "C") FROM (
-		SELECT concat_ws(' ', objtype, objname, label) FROM pg_seclabels WHERE provider = 'inbox'
-		UNION ALL
-		SELECT concat_ws(' ', c.oid::regclass, xpath('//c/text()', x), xpath('//h/text()', x))
-		FROM pg_class c JOIN pg_seclabel l ON l.objoid = c.oid AND l.objsubid = 0 AND l.provider = 'inbox',
-			query_to_xml(format('SELECT count(*) AS c, md5(string_agg(t::text, NULL ORDER BY t::text COLLATE "C")) AS h FROM %s t',
-				c.oid::regclass), true, true, '') x) a (line)};
+	SELECT concat_ws(' ', objtype, objname, label) FROM pg_seclabels WHERE provider = 'inbox' ORDER BY 1 COLLATE "C";
+	SELECT format('SELECT concat_ws('' '', %1$L, count(*), md5(string_agg(t::text, NULL ORDER BY t::text COLLATE "C"))) FROM %1$s t',
+		l.objoid::regclass)
+	FROM pg_seclabel l WHERE l.classoid = 'pg_class'::regclass AND l.objsubid = 0 AND l.provider = 'inbox'
+	ORDER BY l.objoid::regclass::text COLLATE "C" \gexec
+};
 
 sub make_zoo
 {
