@@ -358,9 +358,9 @@ COMMENT ON COLUMN inbox_queues.covers IS 'groups of outstanding leases, by the t
 COMMENT ON COLUMN inbox_queues.position_falls IS 'how often something the claims knew was given up: too many open stretches, too many changes during one claim, settings altered; each costs some claims a longer walk';
 COMMENT ON COLUMN inbox_queues.walks IS 'claims that walked the index';
 COMMENT ON COLUMN inbox_queues.walk_entries IS 'index entries they went to';
-COMMENT ON COLUMN inbox_queues.walk_dead_entries IS 'of them, those of messages that are gone';
+COMMENT ON COLUMN inbox_queues.walk_dead_entries IS 'of them, those of rows that are gone';
 COMMENT ON COLUMN inbox_queues.walk_taken IS 'messages they found and took; (walk_entries / walk_taken) is near 1 when all is well';
-COMMENT ON COLUMN inbox_queues.dead_rows_ahead IS 'messages that are gone and that the latest claim had to step over';
+COMMENT ON COLUMN inbox_queues.dead_rows_ahead IS 'index entries of rows that are gone, which the latest claim had to step over';
 COMMENT ON COLUMN inbox_queues.problem IS 'why counts are missing: a table is locked, or the queue is broken';
 GRANT SELECT ON inbox_queues TO PUBLIC;
 
