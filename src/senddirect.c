@@ -23,6 +23,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "compat.h"
+#include "delta.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pending.h"
@@ -286,6 +287,7 @@ SendDirect(SendRows *rows)
 	if (plain->user_code)
 		PopActiveSnapshot();
 	PendingOpen(rows->q, &d.keys, rows->n);
+	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	table_close(rel, NoLock);
 	return true;
 }
