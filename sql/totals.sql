@@ -229,6 +229,13 @@ SELECT count(*) FROM inbox_send_batch('plain', '{1,2,3}');
 SELECT count(*) FROM inbox_send('plain', '1');
 SELECT totals('plain');
 
+\echo '# waits, if they have to sleep'
+SELECT count(*) FROM inbox_claim('hospital', wait => '0');
+SELECT count(*) FROM inbox_claim('hospital', wait => '20 ms');
+SELECT count(*) FROM inbox_claim('other_2', wait => '1 h');
+CALL inbox_wait('hospital', '20 ms');
+SELECT totals('hospital'), totals('other_2');
+
 \echo '# rates, and since when'
 SELECT send_rate BETWEEN 20 / 60.0 AND 20 AS send, claim_rate BETWEEN 16 / 60.0 AND 16 AS claim,
 	settle_rate BETWEEN 9 / 60.0 AND 9 AS settle,

@@ -344,7 +344,7 @@ COMMENT ON COLUMN inbox_queues.stale IS 'settlements that came too late: another
 COMMENT ON COLUMN inbox_queues.buried IS 'messages buried, by settlements and by the worker or inbox_reap';
 COMMENT ON COLUMN inbox_queues.purged IS 'messages deleted by inbox_purge, or after their retention';
 COMMENT ON COLUMN inbox_queues.redriven IS 'dead letters that inbox_redrive has brought back';
-COMMENT ON COLUMN inbox_queues.waits IS 'claims that had to wait';
+COMMENT ON COLUMN inbox_queues.waits IS 'claims with wait, and calls of inbox_wait, that found nothing at first and went to sleep; counted at once';
 COMMENT ON COLUMN inbox_queues.send_rate IS 'messages added a second, over the last 50 to 60 seconds';
 COMMENT ON COLUMN inbox_queues.claim_rate IS 'messages handed out a second, likewise';
 COMMENT ON COLUMN inbox_queues.settle_rate IS 'settlements a second, of whatever outcome, likewise';
