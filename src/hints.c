@@ -570,9 +570,14 @@ HintsOpen(QueueHints *h, const HintRange *keys)
 void
 HintsOpenAll(QueueHints *h)
 {
+	HintRange	all = {KEY_FIRST, KEY_LAST};
+
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	if (h->open.n != 1 ||
+		KeyCompare(&h->open.range[0].lo, &all.lo) != 0 ||
+		KeyCompare(&h->open.range[0].hi, &all.hi) != 0)
+		h->resets++;
 	reset_hints(h);
-	h->resets++;
 	LWLockRelease(&h->lock);
 }
 

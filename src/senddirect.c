@@ -302,6 +302,7 @@ SendDirect(SendRows *rows)
 		PopActiveSnapshot();
 	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	PendingOpen(rows->q, &d.keys, rows->n);
+	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	table_close(rel, NoLock);
 	return true;
 }

@@ -22,7 +22,6 @@
  */
 #include "postgres.h"
 
-#include "hints.h"
 #include "port/atomics.h"
 #include "settings.h"
 #include "storage/shmem.h"
@@ -123,6 +122,16 @@ TotalsCountNow(Queue *q, Total total, int64 n)
 
 	if (totals != NULL && n > 0)
 		pg_atomic_fetch_add_u64(&totals->n[total], n);
+}
+
+/*
+ * TotalsWaited
+ *		Somebody goes to sleep until there is something to claim.
+ */
+void
+TotalsWaited(QueueHints *hints)
+{
+	pg_atomic_fetch_add_u64(&shared[HintsNumber(hints)].t.n[TOTAL_WAITS], 1);
 }
 
 /*

@@ -9,6 +9,7 @@
 #define INBOX_TOTALS_H
 
 #include "datatype/timestamp.h"
+#include "hints.h"
 #include "queue.h"
 
 typedef struct SharedTotals SharedTotals;
@@ -31,7 +32,7 @@ typedef enum Total
 	TOTAL_REDRIVEN,
 	/* counted at once */
 	TOTAL_STALE,				/* receipts that settled nothing */
-	TOTAL_WAITS,				/* claims that slept */
+	TOTAL_WAITS,				/* that have slept */
 	TOTAL_WALKS,
 	TOTAL_WALKED,				/* index entries that walks have gone to */
 	TOTAL_WALKED_DEAD,			/* of them, those of rows that are gone */
@@ -66,6 +67,7 @@ extern void TotalsReset(int number);
 extern SharedTotals *TotalsOf(Queue *q);
 extern void TotalsCommitted(SharedTotals *t, const int64 *n, TimestampTz at);
 extern void TotalsCountNow(Queue *q, Total total, int64 n);
+extern void TotalsWaited(QueueHints *hints);
 extern void TotalsWalked(Queue *q, int64 entries, int64 dead, int64 taken);
 
 extern void TotalsRead(int number, TimestampTz now, Totals *totals);

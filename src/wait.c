@@ -36,6 +36,7 @@
 #include "portability/instr_time.h"
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
+#include "totals.h"
 #include "utils/inval.h"
 #include "utils/timestamp.h"
 #include "wait.h"
@@ -185,6 +186,7 @@ WaitUntil(int64 usecs, QueueHints *hints, WaitAttempt attempt, void *arg)
 {
 	Wait		w = {0};
 	bool		enlists = hints != NULL && WaitersFree();
+	bool		slept = false;
 
 	w.hints = enlists ? hints : NULL;
 	w.end = monotonic_now() + usecs;
@@ -198,6 +200,9 @@ WaitUntil(int64 usecs, QueueHints *hints, WaitAttempt attempt, void *arg)
 
 			if (left <= 0)
 				break;
+			if (!slept && hints != NULL)
+				TotalsWaited(hints);
+			slept = true;
 			sleep_some(&w, Min(left, sleep_time(&w)));
 		}
 	}

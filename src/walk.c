@@ -450,27 +450,22 @@ add_leased(Walk *w, const LeaseRow *row)
 
 /*
  * next_row
- *		The next row of the scan: index_getnext_slot, but counting the entries
- *		of rows that are gone.
+ *		The next row of the scan.  Unlike index_getnext_slot this counts the
+ *		entries of rows that are gone, and does not look for another version of
+ *		the row it found: that would be the lease we have just written.
  */
 static bool
 next_row(Walk *w)
 {
-	for (;;)
+	while (index_getnext_tid(w->scan, ForwardScanDirection) != NULL)
 	{
-		bool		again = w->scan->xs_heap_continue;
-
-		if (!again)
-		{
-			if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
-				return false;
-			if ((++w->steps & 0xff) == 0)
-				CHECK_FOR_INTERRUPTS();
-		}
+		if ((++w->steps & 0xff) == 0)
+			CHECK_FOR_INTERRUPTS();
 		if (index_fetch_heap(w->scan, w->slot))
 			return true;
-		w->dead += !again;
+		w->dead++;
 	}
+	return false;
 }
 
 /*

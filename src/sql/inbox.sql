@@ -344,7 +344,7 @@ COMMENT ON COLUMN inbox_queues.stale IS 'settlements that came too late: another
 COMMENT ON COLUMN inbox_queues.buried IS 'messages buried, by settlements and by the worker or inbox_reap';
 COMMENT ON COLUMN inbox_queues.purged IS 'messages deleted by inbox_purge, or after their retention';
 COMMENT ON COLUMN inbox_queues.redriven IS 'dead letters that inbox_redrive has brought back';
-COMMENT ON COLUMN inbox_queues.waits IS 'claims that had to wait';
+COMMENT ON COLUMN inbox_queues.waits IS 'claims with wait, and calls of inbox_wait, that found nothing at first and went to sleep; counted at once';
 COMMENT ON COLUMN inbox_queues.send_rate IS 'messages added a second, over the last 50 to 60 seconds';
 COMMENT ON COLUMN inbox_queues.claim_rate IS 'messages handed out a second, likewise';
 COMMENT ON COLUMN inbox_queues.settle_rate IS 'settlements a second, of whatever outcome, likewise';
@@ -358,9 +358,9 @@ COMMENT ON COLUMN inbox_queues.covers IS 'groups of outstanding leases, by the t
 COMMENT ON COLUMN inbox_queues.position_falls IS 'how often something the claims knew was given up: too many open stretches, too many changes during one claim, settings altered; each costs some claims a longer walk';
 COMMENT ON COLUMN inbox_queues.walks IS 'claims that walked the index';
 COMMENT ON COLUMN inbox_queues.walk_entries IS 'index entries they went to';
-COMMENT ON COLUMN inbox_queues.walk_dead_entries IS 'of them, those of messages that are gone';
+COMMENT ON COLUMN inbox_queues.walk_dead_entries IS 'of them, those of rows that are gone';
 COMMENT ON COLUMN inbox_queues.walk_taken IS 'messages they found and took; (walk_entries / walk_taken) is near 1 when all is well';
-COMMENT ON COLUMN inbox_queues.dead_rows_ahead IS 'messages that are gone and that the latest claim had to step over';
+COMMENT ON COLUMN inbox_queues.dead_rows_ahead IS 'index entries of rows that are gone, which the latest claim had to step over';
 COMMENT ON COLUMN inbox_queues.problem IS 'why counts are missing: a table is locked, or the queue is broken';
 GRANT SELECT ON inbox_queues TO PUBLIC;
 
