@@ -344,10 +344,7 @@ claim_call(FunctionCallInfo fcinfo, Queue *q, int first, DeliveryShape shape)
 	call.first = first;
 	DeliverBegin(&call.sink, fcinfo, q, shape);
 	if (!claim_try(&call, NULL) && wait > 0)
-	{
-		TotalsCountNow(q, TOTAL_WAITS, 1);
 		WaitUntil(wait, HintsFor(q), claim_again, &call);
-	}
 	QueueClose(call.q);
 }
 

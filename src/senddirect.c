@@ -300,7 +300,6 @@ SendDirect(SendRows *rows)
 	end_send(&d);
 	if (plain->user_code)
 		PopActiveSnapshot();
-	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	PendingOpen(rows->q, &d.keys, rows->n);
 	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	table_close(rel, NoLock);

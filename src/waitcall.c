@@ -26,7 +26,6 @@
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
-#include "totals.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -153,7 +152,6 @@ inbox_wait(PG_FUNCTION_ARGS)
 	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
 	relid = q->relid;
 	hints = HintsFor(q);
-	TotalsCountNow(q, TOTAL_WAITS, 1);
 	QueueClose(q);
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
 	if (!look_once(&relid, &look) && wait > 0)
