@@ -234,6 +234,34 @@ add_row(DirectSend *d, int i)
 }
 
 /*
+ * index_rows
+ *		Make the index entries of the rows in the slots: one index after the
+ *		other, as entries of neighbouring rows mostly go into the same page.
+ *		The executor is shown one index at a time for that.
+ */
+static void
+index_rows(DirectSend *d)
+{
+	ResultRelInfo *rri = d->rri;
+	int			nindexes = rri->ri_NumIndices;
+	RelationPtr indexes = rri->ri_IndexRelationDescs;
+	IndexInfo **infos = rri->ri_IndexRelationInfo;
+	int			at_once = d->used > 1 ? 1 : nindexes;
+
+	rri->ri_NumIndices = at_once;
+	for (int x = 0; x < nindexes; x += at_once)
+	{
+		rri->ri_IndexRelationDescs = indexes + x;
+		rri->ri_IndexRelationInfo = infos + x;
+		for (int i = 0; i < d->used; i++)
+			(void) InsertIndexTuples(rri, d->slots[i], d->estate);
+	}
+	rri->ri_NumIndices = nindexes;
+	rri->ri_IndexRelationDescs = indexes;
+	rri->ri_IndexRelationInfo = infos;
+}
+
+/*
  * write_rows
  *		Write the rows in the slots.
  */
@@ -249,8 +277,7 @@ write_rows(DirectSend *d)
 	else
 		table_multi_insert(d->rel, d->slots, d->used, d->cid, 0, NULL);
 	MemoryContextSwitchTo(old);
-	for (int i = 0; i < d->used && d->rri->ri_NumIndices > 0; i++)
-		(void) InsertIndexTuples(d->rri, d->slots[i], d->estate);
+	index_rows(d);
 	ResetPerTupleExprContext(d->estate);
 	d->used = 0;
 	d->bytes = 0;
@@ -301,7 +328,6 @@ SendDirect(SendRows *rows)
 	if (plain->user_code)
 		PopActiveSnapshot();
 	PendingOpen(rows->q, &d.keys, rows->n);
-	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	table_close(rel, NoLock);
 	return true;
 }

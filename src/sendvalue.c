@@ -18,6 +18,7 @@
 #include "send.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
@@ -166,6 +167,11 @@ SendValueIds(SendRows *rows)
 text *
 SendValueIdText(SendTarget *target, Datum id)
 {
+	char		digits[MAXINT8LEN + 1];
+
+	if (target->id_out.fn_oid == F_INT8OUT)
+		return cstring_to_text_with_len(digits,
+										pg_lltoa(DatumGetInt64(id), digits));
 	return cstring_to_text(OutputFunctionCall(&target->id_out, id));
 }
 
