@@ -77,7 +77,7 @@ my %call = (
 	inbox_wait => q{inbox_wait('jobs', '1 s')});
 
 # a function that is new is either for reading, or a trigger's, or to be added here
-my %reads = map { $_ => 1 } qw(inbox_receipt inbox_changed inbox_wait);
+my %reads = map { $_ => 1 } qw(inbox_receipt inbox_changed);
 my $functions = $primary->safe_psql('zoo', q{
 	SELECT DISTINCT p.proname FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
 	JOIN pg_extension e ON e.oid = d.refobjid
