@@ -302,7 +302,6 @@ SendDirect(SendRows *rows)
 		PopActiveSnapshot();
 	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	PendingOpen(rows->q, &d.keys, rows->n);
-	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	table_close(rel, NoLock);
 	return true;
 }
