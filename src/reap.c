@@ -243,6 +243,7 @@ run_pass(Queue *q, ReapCounts *counts, bool by_hand)
 	pass.pages_left = by_hand ? PG_INT64_MAX :
 		needs_reaping(q) ? InboxReapPages : Min(InboxReapPages, LOOK_PAGES);
 	pass.rows_left = InboxReapRows;
+	pass.run = 1;
 	pass.can_bury = can_bury(&pass);
 	if (IsolationIsSerializable())
 		pass.snapshot = SnapshotSelf;

@@ -14,7 +14,8 @@
  * One bad row must not stop the others, so rows are dealt with in
  * subtransactions.  One for each row would be dear, so a run of rows shares
  * one; if that fails, the run is repeated row by row, and the row that fails
- * by itself is set aside (see aside.c).
+ * by itself is set aside (see aside.c).  A pass begins with short runs: should
+ * the owner's triggers be slow, it ends well before it would be broken off.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,6 +35,7 @@
 #include "pending.h"
 #include "reaprow.h"
 #include "receipt.h"
+#include "settings.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
@@ -41,7 +43,7 @@
 #include "utils/timestamp.h"
 #include "waiters.h"
 
-#define RUN_ROWS		50		/* rows of one subtransaction */
+#define RUN_ROWS		50		/* most rows of one subtransaction */
 #define MAX_REPORTS		10		/* messages about failures, per pass */
 
 typedef enum Deed
@@ -317,7 +319,7 @@ reap_candidates(ReapPass *pass, Candidate *rows, int n)
 		prepare(pass);
 	while (i < n && pass->rows_left > 0)
 	{
-		int			run = Min(Min(RUN_ROWS, n - i), pass->rows_left);
+		int			run = Min(Min(pass->run, n - i), pass->rows_left);
 		ErrorData  *error = try_rows(pass, rows + i, run);
 
 		for (int j = i; error != NULL && j < i + run && pass->rows_left > 0; j++)
@@ -328,6 +330,13 @@ reap_candidates(ReapPass *pass, Candidate *rows, int n)
 				set_aside(pass, &rows[j], own);
 		}
 		i += run;
+		/* triggers may be slow: what is done must be committed in time */
+		if (pass->run < RUN_ROWS)
+			pass->run *= 2;
+		if (!pass->by_hand && InboxReapTimeout > 0 &&
+			TimestampDifferenceExceeds(pass->now, GetCurrentTimestamp(),
+									   InboxReapTimeout / 10))
+			pass->rows_left = 0;
 	}
 	return Min(i, n);
 }

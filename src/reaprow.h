@@ -27,6 +27,7 @@ typedef struct ReapPass
 	Snapshot	snapshot;
 	int64		pages_left;
 	int64		rows_left;
+	int			run;			/* rows of the next subtransaction */
 	int			reports;		/* failures so far */
 
 	/* the table at hand: the queue's own, a partition, or a child */

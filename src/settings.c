@@ -22,6 +22,7 @@ int			InboxMaxLease = 7 * DAY_SECS;
 int			InboxReapInterval = 1000;
 int			InboxReapRows = 1000;
 int			InboxReapPages = 4096;
+int			InboxReapTimeout = 60000;
 int			InboxMaxQueues = 256;
 bool		InboxDirect = true;
 bool		InboxAsyncClaim = true;
@@ -59,6 +60,14 @@ SettingsInit(void)
 							&InboxReapPages,
 							4096, 1, INT_MAX,
 							PGC_USERSET, 0,
+							NULL, NULL, NULL);
+
+	DefineCustomIntVariable("inbox.reap_timeout",
+							"Time after which the worker breaks off a pass over one queue.",
+							"Triggers of its owner run in it, and may take as long as they like; 0 lets them.",
+							&InboxReapTimeout,
+							60000, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("inbox.direct",

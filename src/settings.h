@@ -20,6 +20,9 @@ extern int	InboxReapRows;
 /* most table pages that one reap pass reads in one queue */
 extern int	InboxReapPages;
 
+/* time after which the worker breaks off a pass, in milliseconds; 0: never */
+extern int	InboxReapTimeout;
+
 /* queues that the shared hints have room for */
 extern int	InboxMaxQueues;
 

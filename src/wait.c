@@ -43,7 +43,7 @@
 #include "waiters.h"
 
 #define KEEPER_TICK		USECS_PER_SEC
-#define TICK			(4 * USECS_PER_SEC)	/* and up to half as much more */
+#define TICK			(4 * USECS_PER_SEC) /* and up to half as much more */
 #define POLL_MIN		(10 * INT64CONST(1000))
 #define POLL_MAX		USECS_PER_SEC
 /* between two attempts at a time that was announced, growing when in vain */

@@ -18,7 +18,8 @@ typedef struct LeasedRun
 {
 	bool		any;
 	TimestampTz until;			/* the first that ends; all in one second */
-	TimestampTz claimed;		/* when the first was claimed, if that is known */
+	TimestampTz claimed;		/* when the first was claimed, if that is
+								 * known */
 	HintRange	keys;
 } LeasedRun;
 

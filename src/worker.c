@@ -44,6 +44,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "worker.h"
 
@@ -323,6 +324,7 @@ report_error(MemoryContext cxt)
 	asked = error->sqlerrcode == ERRCODE_QUERY_CANCELED && SlotMustLeave();
 	if (!asked)
 		EmitErrorReport();
+	disable_timeout(STATEMENT_TIMEOUT, false);
 	AbortOutOfAnyTransaction();
 	FlushErrorState();
 
@@ -384,7 +386,11 @@ reap(void *arg)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 
+	/* the owner's triggers must not keep us from the other queues */
+	if (InboxReapTimeout > 0)
+		enable_timeout_after(STATEMENT_TIMEOUT, InboxReapTimeout);
 	pass->more = ReapQueue(pass->relid, &pass->counts);
+	disable_timeout(STATEMENT_TIMEOUT, false);
 
 	error_context_stack = callback.previous;
 }

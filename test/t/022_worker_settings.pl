@@ -34,7 +34,8 @@ my @hostile = (
 	"session_preload_libraries = 'auto_explain'",
 	"synchronous_commit = remote_apply",
 	"standard_conforming_strings = off");
-push @hostile, "transaction_timeout = '1ms'"
+# connecting is a transaction too, and no session's own setting reaches that
+push @hostile, "transaction_timeout = '1s'"
   if $node->pg_version >= 17;
 $ENV{PGOPTIONS} .= ' -c transaction_timeout=0' if $node->pg_version >= 17;
 

@@ -37,7 +37,8 @@ sub same
 	my ($name) = @_;
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	$here->wait_for_catchup('queues');
+	# a claim's commit may not be on disk yet
+	$here->wait_for_catchup('queues', 'replay', $here->lsn('insert'));
 	is($there->safe_psql('postgres', $rows), $here->safe_psql('postgres', $rows), $name);
 	is($there->safe_psql('postgres', $dead), $here->safe_psql('postgres', $dead), "$name: dead letters too");
 	return;

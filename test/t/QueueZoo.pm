@@ -97,7 +97,8 @@ my $messages = qq{
 
 # Labels and rows of every queue and dead-letter table.
 my $picture = q{
-	SELECT concat_ws(' ', objtype, objname, label) FROM pg_seclabels WHERE provider = 'inbox' ORDER BY 1 COLLATE "C";
+	SELECT concat_ws(' ', objtype, objname, label) AS line FROM pg_seclabels WHERE provider = 'inbox'
+	ORDER BY concat_ws(' ', objtype, objname, label) COLLATE "C";
 	SELECT format('SELECT concat_ws('' '', %1$L, count(*), md5(string_agg(t::text, NULL ORDER BY t::text COLLATE "C"))) FROM %1$s t',
 		l.objoid::regclass)
 	FROM pg_seclabel l WHERE l.classoid = 'pg_class'::regclass AND l.objsubid = 0 AND l.provider = 'inbox'
