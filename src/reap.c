@@ -30,6 +30,7 @@
 #include "catalog/pg_inherits.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "notify.h"
 #include "reap.h"
 #include "reaprow.h"
 #include "settings.h"
@@ -283,6 +284,8 @@ ReapQueue(Oid relid, ReapCounts *counts)
 		return false;
 	if (needs_reaping(q) || OidIsValid(q->order_index))
 		more = run_pass(q, counts, false);
+	if (!more)
+		NotifyIfAny(q);
 	QueueClose(q);
 	return more;
 }

@@ -24,6 +24,7 @@ int			InboxReapRows = 1000;
 int			InboxReapPages = 4096;
 int			InboxMaxQueues = 256;
 bool		InboxDirect = true;
+bool		InboxNotify = false;
 bool		InboxAsyncClaim = true;
 
 void
@@ -60,6 +61,14 @@ SettingsInit(void)
 							4096, 1, INT_MAX,
 							PGC_USERSET, 0,
 							NULL, NULL, NULL);
+
+	DefineCustomBoolVariable("inbox.notify",
+							 "The worker sends NOTIFY for queues that have something to claim.",
+							 "Once in each pass, on the channel that is named like the queue, with its schema.",
+							 &InboxNotify,
+							 false,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("inbox.direct",
 							 "Walk and write plain tables without SQL.",
