@@ -31,6 +31,7 @@
 #include "funcapi.h"
 #include "guard.h"
 #include "miscadmin.h"
+#include "notify.h"
 #include "reap.h"
 #include "reaprow.h"
 #include "settings.h"
@@ -285,6 +286,8 @@ ReapQueue(Oid relid, ReapCounts *counts)
 		return false;
 	if (needs_reaping(q) || OidIsValid(q->order_index))
 		more = run_pass(q, counts, false);
+	if (!more)
+		NotifyIfAny(q);
 	QueueClose(q);
 	return more;
 }

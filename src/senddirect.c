@@ -328,6 +328,7 @@ SendDirect(SendRows *rows)
 	if (plain->user_code)
 		PopActiveSnapshot();
 	PendingOpen(rows->q, &d.keys, rows->n);
+	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	table_close(rel, NoLock);
 	return true;
 }

@@ -25,6 +25,7 @@ int			InboxReapPages = 4096;
 int			InboxReapTimeout = 60000;
 int			InboxMaxQueues = 256;
 bool		InboxDirect = true;
+bool		InboxNotify = false;
 bool		InboxAsyncClaim = true;
 
 void
@@ -69,6 +70,13 @@ SettingsInit(void)
 							60000, 0, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
+	DefineCustomBoolVariable("inbox.notify",
+							 "The worker sends NOTIFY for queues that have something to claim.",
+							 "Once in each pass, on the channel that is named like the queue, with its schema.",
+							 &InboxNotify,
+							 false,
+							 PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
 
 	DefineCustomBoolVariable("inbox.direct",
 							 "Walk and write plain tables without SQL.",

@@ -32,6 +32,9 @@ extern bool InboxDirect;
 /* commits of claims and extensions alone do not wait for the disk */
 extern bool InboxAsyncClaim;
 
+/* the worker notifies those who listen for a queue */
+extern bool InboxNotify;
+
 extern void SettingsInit(void);
 
 #endif							/* INBOX_SETTINGS_H */

@@ -112,8 +112,8 @@ sleep_time(Wait *w)
 }
 
 /*
- * End the session if its client has gone.  The check may take a latch's
- * setting away, so an attempt has to follow.
+ * End the session if its client has gone.  The check may reset our latch, so
+ * interrupts have to be looked at, and an attempt made, before the next sleep.
  */
 static void
 check_client(void)
@@ -142,6 +142,7 @@ sleep_some(Wait *w, int64 usecs)
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 	check_client();
+	CHECK_FOR_INTERRUPTS();
 	if (result & WL_TIMEOUT)
 		w->pause = Min(2 * w->pause, PAUSE_MAX);
 	else

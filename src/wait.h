@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wait.h
- *	  Waiting until rows may be claimable; see wait.c.
+ *	  Waiting until rows may be claimable; see wait.c and waitcall.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +23,7 @@ typedef struct WaitLook
 typedef bool (*WaitAttempt) (void *arg, WaitLook *look);
 
 extern int64 WaitArg(FunctionCallInfo fcinfo, int n);
+extern bool WaitPeek(Queue *q, WaitLook *look);
 extern void WaitUntil(int64 usecs, QueueHints *hints, WaitAttempt attempt,
 					  void *arg);
 

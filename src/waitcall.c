@@ -69,8 +69,12 @@ is_locked(RowLeaf *leaf, ItemPointer tid)
 	return TransactionIdIsInProgress(xmax);
 }
 
-static bool
-find_one(Queue *q, WaitLook *look)
+/*
+ * WaitPeek
+ *		Is there something to claim?  If not, *look tells when to look again.
+ */
+bool
+WaitPeek(Queue *q, WaitLook *look)
 {
 	RowWriter	writer;
 	Finder		finder;
@@ -124,7 +128,7 @@ look_once(void *arg, WaitLook *look)
 				 errhint("Create it with inbox_create.")));
 	q = QueueOpenOid(relid);
 	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
-	found = find_one(q, look);
+	found = WaitPeek(q, look);
 	QueueClose(q);
 	PopActiveSnapshot();
 	MemoryContextSwitchTo(old);

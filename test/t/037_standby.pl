@@ -82,6 +82,7 @@ my $functions = $primary->safe_psql('zoo', q{
 	SELECT DISTINCT p.proname FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid
 	JOIN pg_extension e ON e.oid = d.refobjid
 	WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND e.extname = 'inbox' AND p.provolatile = 'v'
+	  AND p.prorettype <> 'trigger'::regtype
 	  AND NOT EXISTS (SELECT FROM pg_depend v WHERE v.refobjid = p.oid AND v.classid = 'pg_rewrite'::regclass)});
 is(join(' ', grep { !$call{$_} && !$reads{$_} } split /\n/, $functions), '', 'no function is forgotten here');
 

@@ -153,6 +153,14 @@ sub check
 	fresh();
 }
 
+{
+	my @w = map { claimer() } 1 .. 3;
+	do_sql(q{SELECT inbox_send_batch('q', '{1,2,3}', delay => '300 ms')});
+	my @late = grep { !result($_, $WOKEN) } @w;
+	is(scalar(@late), 0, 'three rows that come due at once are handed out one after the other');
+	fresh();
+}
+
 # --- all that makes a row claimable
 
 wakes('INSERT', sub { do_sql(q{INSERT INTO q (payload) VALUES ('1')}) });
