@@ -205,7 +205,7 @@ inbox_changed(PG_FUNCTION_ARGS)
 	if (q == NULL)
 		return PointerGetDatum(NULL);
 	rows = read_changes(q, trigger, &keys);
-	if (trigger->tg_oldtable == NULL)
+	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 		DeltaCount(q, TOTAL_SENT, rows);
 	if (rows > 0)
 		PendingOpen(q, &keys, rows);
