@@ -82,6 +82,7 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "settings.h"
+#include "storage/lmgr.h"
 #include "storage/lwlock.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
@@ -303,6 +304,34 @@ HintsNextLook(QueueHints *h)
 }
 
 /*
+ * forget_unused
+ *		Give back the entry of a table that is no queue, unless somebody uses
+ *		it as one: it may have become a queue in a transaction that is still
+ *		open, or just now.
+ */
+static void
+forget_unused(Oid relid)
+{
+	QueueSettings settings;
+
+	if (!ConditionalLockRelationOid(relid, ShareLock))
+		return;
+	if (!LabelRead(relid, &settings) || settings.kind != LABEL_QUEUE)
+	{
+		LWLockAcquire(&hint_table->lock, LW_EXCLUSIVE);
+		for (int i = 0; i < hint_table->size; i++)
+		{
+			QueueHints *h = &hint_table->queue[i];
+
+			if (h->relid == relid && h->database == MyDatabaseId)
+				h->relid = InvalidOid;
+		}
+		LWLockRelease(&hint_table->lock);
+	}
+	UnlockRelationOid(relid, ShareLock);
+}
+
+/*
  * HintsForgetGone
  *		Give back the entries of this database's tables that are no queue any
  *		more; the worker knows which are.  Who waits for one has to be told.
@@ -310,21 +339,27 @@ HintsNextLook(QueueHints *h)
 void
 HintsForgetGone(List *relids)
 {
+	List	   *gone = NIL;
+	ListCell   *lc;
+
 	if (hint_table == NULL)
 		return;
-	LWLockAcquire(&hint_table->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < hint_table->size; i++)
 	{
 		QueueHints *h = &hint_table->queue[i];
+		Oid			relid;
 
-		if (OidIsValid(h->relid) && h->database == MyDatabaseId &&
-			!list_member_oid(relids, h->relid))
-		{
-			h->relid = InvalidOid;
-			WaitersWake(i, WAKE_ALL);
-		}
+		LWLockAcquire(&hint_table->lock, LW_SHARED);
+		relid = h->database == MyDatabaseId ? h->relid : InvalidOid;
+		LWLockRelease(&hint_table->lock);
+		if (!OidIsValid(relid) || list_member_oid(relids, relid))
+			continue;
+		gone = lappend_oid(gone, relid);
+		WaitersWake(i, WAKE_ALL);
 	}
-	LWLockRelease(&hint_table->lock);
+	foreach(lc, gone)
+		forget_unused(lfirst_oid(lc));
+	list_free(gone);
 }
 
 static void

@@ -89,4 +89,26 @@ is(sql(q{SELECT sent, claimed, walks, send_rate, stats_since >= pg_postmaster_st
 sql(q{SELECT inbox_send('jobs', '1')});
 is(sql(q{SELECT sent FROM inbox_queues WHERE queue = 'public.jobs'}), 1, 'and counts');
 
+# --- a queue that is not committed yet keeps its place
+
+sql(q{DROP TABLE third; SELECT inbox_drop('second'); CREATE TABLE late (id bigint PRIMARY KEY, locked_until timestamptz)});
+ok(ticks_on($node, 'postgres', 'postgres'), 'the place of a dropped queue is free');
+my $open = connect_db($node, 'postgres');
+$open->begin_work;
+$open->do(q{SELECT inbox_create('early', lease => '1 h')});
+$open->do(q{INSERT INTO early(payload) SELECT '1' FROM generate_series(1, 5)});
+$open->do(q{SELECT inbox_claim('early', 2)});
+ok(ticks_on($node, 'postgres', 'postgres'), 'while the worker goes by');
+sql(q{SELECT inbox_adopt('late', triggers => false)});
+is(sql(q{SELECT no_hints_because FROM inbox_queues WHERE queue = 'public.late'}),
+	'inbox.max_queues is too low', 'nobody else gets it');
+$open->commit;
+is(sql(q{SELECT sent, claimed, uses_hints FROM inbox_queues WHERE queue = 'public.early'}), '5|2|t',
+	'and what it counted is there');
+is($open->selectrow_array(q{SELECT count(*) FROM inbox_claim('early', 5)}), 3, 'as are its messages');
+$open->disconnect;
+sql(q{SELECT inbox_drop('early')});
+ok($node->poll_query_until('postgres', q{SELECT uses_hints FROM inbox_queues WHERE queue = 'public.late'}),
+	'a place that is free goes to the next');
+
 done_testing();
