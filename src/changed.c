@@ -206,7 +206,8 @@ inbox_changed(PG_FUNCTION_ARGS)
 		return PointerGetDatum(NULL);
 	rows = read_changes(q, trigger, &keys);
 	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		DeltaCount(q, TOTAL_SENT, rows);
+		DeltaCount(q, TOTAL_SENT,
+				   tuplestore_tuple_count(trigger->tg_newtable));
 	if (rows > 0)
 		PendingOpen(q, &keys, rows);
 	QueueClose(q);
