@@ -24,16 +24,20 @@
 
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_extension.h"
 #include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "changed.h"
+#include "commands/extension.h"
 #include "commands/trigger.h"
 #include "delta.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "pending.h"
 #include "setup.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -109,6 +113,26 @@ ChangedDropTriggers(Oid relid)
 }
 
 /*
+ * go_with_extension
+ *		ALTER TRIGGER ... DEPENDS ON EXTENSION, which would lock the extension
+ *		against everybody who makes a queue until this transaction is over.
+ */
+static void
+go_with_extension(Oid relid, const char *name)
+{
+	ObjectAddress trigger;
+	ObjectAddress extension;
+
+	ObjectAddressSet(trigger, TriggerRelationId,
+					 get_trigger_oid(relid, name, false));
+	ObjectAddressSet(extension, ExtensionRelationId,
+					 get_extension_oid("inbox", false));
+	LockDatabaseObject(ExtensionRelationId, extension.objectId, 0,
+					   AccessShareLock);
+	recordDependencyOn(&trigger, &extension, DEPENDENCY_AUTO_EXTENSION);
+}
+
+/*
  * ChangedAddTriggers
  *		Give a queue its triggers, as the table's owner would.  The namespace
  *		is the extension's.  A table that was restored without its labels has
@@ -130,10 +154,8 @@ ChangedAddTriggers(Oid relid, Oid namespaceid)
 					   " REFERENCING NEW TABLE AS inbox_new"
 					   " FOR EACH STATEMENT EXECUTE FUNCTION %s()",
 					   table, function));
-	SetupExec(psprintf("ALTER TRIGGER " ON_INSERT " ON %s DEPENDS ON EXTENSION inbox",
-					   table));
-	SetupExec(psprintf("ALTER TRIGGER " ON_UPDATE " ON %s DEPENDS ON EXTENSION inbox",
-					   table));
+	go_with_extension(relid, ON_INSERT);
+	go_with_extension(relid, ON_UPDATE);
 }
 
 static void
