@@ -50,6 +50,15 @@ sub claimer
 		  . "FROM inbox_claim('q', wait => '" . ($wait // $LONG) . "'" . ($more // '') . ')');
 }
 
+# Whoever is last on the list looks once a second; each was when it came.  This
+# ends that sleep, and begins one of at least four.
+sub no_longer_last
+{
+	kill 'USR1', map { $_->{pid} } @_;
+	usleep(200_000);
+	return;
+}
+
 sub ready
 {
 	my ($w) = @_;
@@ -92,6 +101,7 @@ sub wakes
 	my $row;
 
 	kill 'STOP', $keeper->{pid};
+	no_longer_last($w);
 	$act->();
 	$row = result($w, $WOKEN);
 	do_sql("SELECT pg_terminate_backend($keeper->{pid})");
@@ -145,17 +155,23 @@ sub check
 }
 
 {
-	my @w = map { claimer() } 1 .. 3;
+	my @w = map { claimer() } 1 .. 4;
+	kill 'STOP', $w[3]{pid};
+	no_longer_last(@w[0 .. 2]);
 	do_sql(q{INSERT INTO q (payload) VALUES ('1'), ('2'), ('3')});
-	my %ids = map { my $r = result($_, $WOKEN); ($r ? $r->[0] : 'none') => 1 } @w;
+	my %ids = map { my $r = result($_, $WOKEN); ($r ? $r->[0] : 'none') => 1 } @w[0 .. 2];
 	is(scalar(keys %ids), 3, 'three rows in one statement wake three');
 	ok(!$ids{none}, 'each gets one');
+	do_sql("SELECT pg_terminate_backend($w[3]{pid})");
+	kill 'CONT', $w[3]{pid};
+	result($w[3]);
 	fresh();
 }
 
 {
+	do_sql(q{SELECT inbox_send_batch('q', '{1,2,3}', delay => '2 s')});
 	my @w = map { claimer() } 1 .. 3;
-	do_sql(q{SELECT inbox_send_batch('q', '{1,2,3}', delay => '300 ms')});
+	no_longer_last(@w[0, 1]);
 	my @late = grep { !result($_, $WOKEN) } @w;
 	is(scalar(@late), 0, 'three rows that come due at once are handed out one after the other');
 	fresh();
@@ -256,6 +272,7 @@ do_sql(q{ALTER TABLE q ENABLE TRIGGER USER});
 {
 	my @w = (claimer(undef, q{, group_key => 'x'}), claimer(undef, q{, group_key => 'z'}),
 		claimer(undef, q{, group_key => 'y'}), claimer(undef, q{, group_key => 'z'}));
+	no_longer_last(@w[0 .. 2]);
 	do_sql(q{SELECT inbox_send('q', '1', group_key => 'y')});
 	ok(result($w[2], $WOKEN), 'a filter passes on what it hides');
 	ok(!ready($w[0]) && !ready($w[1]) && !ready($w[3]), 'the others wait');
@@ -269,6 +286,7 @@ for my $how ('pg_terminate_backend', 'pg_cancel_backend')
 
 	# the first is woken and cannot move; nor can the last, who keeps the time
 	kill 'STOP', $w[0]{pid}, $w[2]{pid};
+	no_longer_last($w[1]);
 	do_sql(q{SELECT inbox_send('q', '1')});
 	do_sql("SELECT $how($w[0]{pid})");
 	kill 'CONT', $w[0]{pid};
