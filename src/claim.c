@@ -28,7 +28,6 @@
 #include "pending.h"
 #include "receipt.h"
 #include "settle.h"
-#include "totals.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
