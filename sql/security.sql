@@ -238,6 +238,7 @@ SELECT pg_temp.refused(call) FROM unnest(ARRAY[
 	$$inbox_redrive('sec_v.closed')$$,
 	$$inbox_purge('sec_v.closed')$$]) call
 WHERE pg_temp.refused(call) IS NOT NULL;
+CALL inbox_wait('sec_v.closed', '1 s');
 SELECT count(*) FROM inbox_queues WHERE queue LIKE 'sec%';
 SELECT count(*) FROM inbox_leases WHERE queue LIKE 'sec%';
 SELECT count(*) FROM inbox_dead WHERE queue LIKE 'sec%';

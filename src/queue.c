@@ -18,24 +18,18 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
 #include "announce.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_am.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "errors.h"
-#include "indexcheck.h"
-#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "queue.h"
 #include "storage/lmgr.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/hsearch.h"
@@ -137,131 +131,6 @@ init_cache(void)
 }
 
 /*
- * find_id_index
- *		A unique index on the id column alone, by which a row can be found
- *		without SQL; a table with children has none.
- *
- * Whether an index is partial, its row of pg_index tells.  Asking the
- * relcache for the predicate would evaluate constant parts of it, and so run
- * functions of the table's owner as whoever meets the queue.
- */
-static Oid
-find_id_index(Relation rel, AttrNumber id)
-{
-	List	   *indexes;
-	ListCell   *lc;
-	Oid			found = InvalidOid;
-
-	if (rel->rd_rel->relkind != RELKIND_RELATION || rel->rd_rel->relhassubclass)
-		return InvalidOid;
-	indexes = RelationGetIndexList(rel);
-	foreach(lc, indexes)
-	{
-		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		Form_pg_index form = index->rd_index;
-
-		if (form->indisvalid && form->indisunique && form->indimmediate &&
-			form->indnkeyatts == 1 && form->indkey.values[0] == id &&
-			index->rd_rel->relam == BTREE_AM_OID &&
-			heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
-			found = RelationGetRelid(index);
-		index_close(index, AccessShareLock);
-		if (OidIsValid(found))
-			break;
-	}
-	list_free(indexes);
-	return found;
-}
-
-/*
- * ALTER TABLE changes a column's type without asking the label.
- */
-static void
-broken_column(Queue *q, Form_pg_attribute att, Role role)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
-			 errmsg("column \"%s\" of queue \"%s\" cannot have role \"%s\" any more",
-					NameStr(att->attname), q->relname, RoleName(role)),
-			 errdetail("It is of type %s.",
-					   format_type_with_typemod(att->atttypid, att->atttypmod)),
-			 errhint("The role needs %s.", RoleTypesText(role))));
-}
-
-/*
- * find_order_index
- *		An index that claims can walk; a table with children has none.  Of a
- *		bigint that may be NULL, keys cannot tell NULL from the largest value.
- */
-static Oid
-find_order_index(Queue *q, Relation rel)
-{
-	RoleColumn *priority = &q->col[ROLE_PRIORITY];
-
-	if (rel->rd_rel->relkind != RELKIND_RELATION ||
-		rel->rd_rel->relhassubclass || rel->rd_rel->relispartition ||
-		(priority->type == INT8OID && !priority->notnull))
-		return InvalidOid;
-	return IndexFindOrder(rel, q->col);
-}
-
-static void
-require_role(Queue *q, Role role)
-{
-	if (!QueueHas(q, role))
-		ereport(ERROR,
-				(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
-				 errmsg("queue \"%s\" has no column with role \"%s\"",
-						q->relname, RoleName(role)),
-				 errhint("Call inbox_forget, then inbox_adopt.")));
-}
-
-/*
- * Columns may have been dropped, or let go of NOT NULL, since the table was
- * made a queue.
- */
-static void
-check_roles(Queue *q)
-{
-	require_role(q, ROLE_ID);
-	require_role(q, ROLE_LOCKED_UNTIL);
-	if (q->settings.max_attempts > 0)
-		require_role(q, ROLE_ATTEMPT);
-	if (q->settings.dead_group != NULL)
-		require_role(q, ROLE_GROUP_KEY);
-	if (!q->col[ROLE_ID].notnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_INBOX_BROKEN_QUEUE),
-				 errmsg("id column %s of queue \"%s\" allows nulls",
-						q->colname[ROLE_ID], q->relname),
-				 errhint("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;",
-						 q->name, q->colname[ROLE_ID])));
-}
-
-static void
-read_roles(Queue *q, Relation rel)
-{
-	TupleDesc	desc = RelationGetDescr(rel);
-
-	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
-	{
-		Form_pg_attribute att = TupleDescAttr(desc, attno - 1);
-		Role		role;
-
-		if (att->attisdropped || !LabelReadRole(q->relid, attno, &role) ||
-			role >= NUM_QUEUE_ROLES)
-			continue;
-		if (!RoleTypeFits(role, att->atttypid, att->atttypmod))
-			broken_column(q, att, role);
-		q->col[role].attno = attno;
-		q->col[role].type = att->atttypid;
-		q->col[role].notnull = att->attnotnull;
-		q->colname[role] = pstrdup(quote_identifier(NameStr(att->attname)));
-	}
-	check_roles(q);
-}
-
-/*
  * A destination that has come into other hands than the queue is none any
  * more: its triggers would run as the queue's owner.
  */
@@ -306,11 +175,11 @@ build_queue(Relation rel)
 	q->relname = pstrdup(RelationGetRelationName(rel));
 	q->name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 										 q->relname);
-	read_roles(q, rel);
-	q->id_index = find_id_index(rel, q->col[ROLE_ID].attno);
+	QueueReadRoles(q, rel);
+	q->id_index = QueueIdIndex(rel, q->col[ROLE_ID].attno);
 	q->integer_id = q->col[ROLE_ID].type == INT8OID ||
 		q->col[ROLE_ID].type == INT4OID;
-	q->order_index = find_order_index(q, rel);
+	q->order_index = QueueOrderIndex(q, rel);
 	find_dead_letters(q);
 	MemoryContextSwitchTo(old);
 	return q;
@@ -527,45 +396,4 @@ QueueSavePlan(Queue *q, PlanKind kind, uint32 variant, const char *sql,
 	saved->next = q->plans;
 	q->plans = saved;
 	return plan;
-}
-
-/*
- * QueueMapRoles
- *		Where the roles' columns are in one table of the queue: the queue's
- *		own table, a partition, or a child, whose columns may be in another
- *		order.
- */
-void
-QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos)
-{
-	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
-	{
-		AttrNumber	attno = q->col[role].attno;
-
-		if (attno != 0 && RelationGetRelid(leaf) != q->relid)
-			attno = get_attnum(RelationGetRelid(leaf),
-							   get_attname(q->relid, attno, false));
-		attnos[role] = attno;
-	}
-}
-
-/*
- * QueueCheckRights
- *		Raise an error unless the current user has each of the privileges on
- *		the table, or on at least one of its columns; a statement then checks
- *		the columns it touches.
- */
-void
-QueueCheckRights(Queue *q, AclMode mode)
-{
-	for (AclMode bit = 1; bit <= mode; bit <<= 1)
-	{
-		if ((mode & bit) == 0 ||
-			pg_class_aclcheck(q->relid, GetUserId(), bit) == ACLCHECK_OK)
-			continue;
-		if ((bit & ACL_ALL_RIGHTS_COLUMN) == 0 ||
-			pg_attribute_aclcheck_all(q->relid, GetUserId(), bit,
-									  ACLMASK_ANY) != ACLCHECK_OK)
-			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, q->relname);
-	}
 }

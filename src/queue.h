@@ -91,6 +91,11 @@ extern SPIPlanPtr QueueFindPlan(Queue *q, PlanKind kind, uint32 variant);
 extern SPIPlanPtr QueueSavePlan(Queue *q, PlanKind kind, uint32 variant,
 								const char *sql, int nargs, Oid *argtypes,
 								int options);
+
+/* queueroles.c */
+extern void QueueReadRoles(Queue *q, Relation rel);
+extern Oid	QueueIdIndex(Relation rel, AttrNumber id);
+extern Oid	QueueOrderIndex(Queue *q, Relation rel);
 extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
 extern void QueueCheckRights(Queue *q, AclMode mode);
 

@@ -44,7 +44,6 @@
 #include "waiters.h"
 
 #define RUN_ROWS		50		/* most rows of one subtransaction */
-#define MAX_REPORTS		10		/* messages about failures, per pass */
 
 typedef enum Deed
 {
@@ -237,58 +236,6 @@ try_rows(ReapPass *pass, const Candidate *rows, int n)
 	return error;
 }
 
-/* The id of a row, for a message. */
-static char *
-row_id(ReapPass *pass, ItemPointer tid)
-{
-	TupleTableSlot *slot = table_slot_create(pass->leaf, NULL);
-	char	   *text = "?";
-
-	if (table_tuple_fetch_row_version(pass->leaf, tid, SnapshotAny, slot))
-	{
-		bool		isnull;
-		Datum		id = slot_getattr(slot, pass->attno[ROLE_ID], &isnull);
-
-		if (!isnull)
-			text = ReceiptIdText(pass->q, id);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	return text;
-}
-
-static void
-set_aside(ReapPass *pass, Candidate *row, const ErrorData *error)
-{
-	int			rest = AsideAdd(RelationGetRelid(pass->leaf), &row->tid,
-								row->xmin, pass->now);
-
-	pass->counts->set_aside++;
-	if (!pass->by_hand)
-		pass->rows_left--;
-	if (pass->reports++ >= MAX_REPORTS)
-		return;
-	ereport(pass->by_hand ? WARNING : LOG,
-			(errcode(error->sqlerrcode),
-			 errmsg("could not reap message %s of queue \"%s\": %s",
-					row_id(pass, &row->tid), pass->q->relname, error->message),
-			 pass->by_hand ? errdetail("The message stays where it is.") :
-			 errdetail("The message stays where it is and is tried again after %d s.",
-					   rest)));
-}
-
-/*
- * ReapReportRest
- *		At the end of a pass: how many failures were not reported one by one.
- */
-void
-ReapReportRest(ReapPass *pass)
-{
-	if (pass->reports > MAX_REPORTS)
-		ereport(pass->by_hand ? WARNING : LOG,
-				(errmsg("could not reap %d more messages of queue \"%s\"",
-						pass->reports - MAX_REPORTS, pass->q->relname)));
-}
-
 /*
  * The owner's triggers run restricted (see owner.c), which allows no deferred
  * ones; besides, an error at commit could not be put down to a row.
@@ -327,7 +274,7 @@ reap_candidates(ReapPass *pass, Candidate *rows, int n)
 			ErrorData  *own = run == 1 ? error : try_rows(pass, rows + j, 1);
 
 			if (own != NULL)
-				set_aside(pass, &rows[j], own);
+				ReapSetAside(pass, &rows[j].tid, rows[j].xmin, own);
 		}
 		i += run;
 		/* triggers may be slow: what is done must be committed in time */

@@ -39,6 +39,10 @@ typedef struct ReapPass
 
 extern void ReapSetLeaf(ReapPass *pass, Relation leaf);
 extern BlockNumber ReapPages(ReapPass *pass, BlockNumber from, BlockNumber to);
+
+/* reapfail.c */
+extern void ReapSetAside(ReapPass *pass, ItemPointer tid, TransactionId xmin,
+						 const ErrorData *error);
 extern void ReapReportRest(ReapPass *pass);
 
 #endif							/* INBOX_REAPROW_H */

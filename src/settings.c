@@ -28,17 +28,9 @@ bool		InboxDirect = true;
 bool		InboxNotify = false;
 bool		InboxAsyncClaim = true;
 
-void
-SettingsInit(void)
+static void
+define_reap_settings(void)
 {
-	DefineCustomIntVariable("inbox.max_lease",
-							"Longest lease that a claim or an extension may ask for.",
-							NULL,
-							&InboxMaxLease,
-							7 * DAY_SECS, 1, 3650 * DAY_SECS,
-							PGC_SUSET, GUC_UNIT_S,
-							NULL, NULL, NULL);
-
 	DefineCustomIntVariable("inbox.reap_interval",
 							"Time between two passes of the worker over its database.",
 							NULL,
@@ -77,6 +69,20 @@ SettingsInit(void)
 							 false,
 							 PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
+}
+
+void
+SettingsInit(void)
+{
+	DefineCustomIntVariable("inbox.max_lease",
+							"Longest lease that a claim or an extension may ask for.",
+							NULL,
+							&InboxMaxLease,
+							7 * DAY_SECS, 1, 3650 * DAY_SECS,
+							PGC_SUSET, GUC_UNIT_S,
+							NULL, NULL, NULL);
+
+	define_reap_settings();
 
 	DefineCustomBoolVariable("inbox.direct",
 							 "Walk and write plain tables without SQL.",

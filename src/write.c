@@ -31,20 +31,14 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "quickcommit.h"
-#include "catalog/partition.h"
-#include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
-#include "changed.h"
 #include "compat.h"
 #include "executor/executor.h"
 #include "locate.h"
 #include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/partcache.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "utils/snapmgr.h"
 #include "write.h"
 
@@ -55,140 +49,6 @@ WriterBegin(RowWriter *w, Queue *q)
 	w->q = q;
 	w->cxt = CurrentMemoryContext;
 	w->owner = CurrentResourceOwner;
-}
-
-/*
- * Could writing the columns of our roles move a row of this partition?
- */
-static bool
-may_move(Queue *q, Relation leaf)
-{
-	List	   *ancestors;
-	ListCell   *lc;
-	bool		result = false;
-
-	if (!leaf->rd_rel->relispartition)
-		return false;
-	ancestors = get_partition_ancestors(RelationGetRelid(leaf));
-	foreach(lc, ancestors)
-	{
-		Relation	rel = table_open(lfirst_oid(lc), AccessShareLock);
-		PartitionKey key = RelationGetPartitionKey(rel);
-
-		for (int i = 0; i < key->partnatts && !result; i++)
-		{
-			Role		role;
-
-			/* an expression may contain any column */
-			result = key->partattrs[i] == 0 ||
-				(LabelReadRole(q->relid,
-							   get_attnum(q->relid,
-										  get_attname(RelationGetRelid(rel),
-													  key->partattrs[i], false)),
-							   &role) &&
-				 role != ROLE_ID && role != ROLE_PAYLOAD &&
-				 role != ROLE_PRIORITY && role != ROLE_ENQUEUED_AT &&
-				 role != ROLE_PARTITION_KEY && role != ROLE_DEDUP_KEY);
-		}
-		table_close(rel, NoLock);
-	}
-	list_free(ancestors);
-	return result;
-}
-
-static bool
-has_rights(Oid relid, AclMode mode)
-{
-	return (pg_class_aclmask(relid, GetUserId(), mode, ACLMASK_ALL) & mode) == mode;
-}
-
-/*
- * WriterNeedsSql
- *		Why writes of an event (TRIGGER_TYPE_UPDATE or TRIGGER_TYPE_DELETE) to
- *		a leaf need SQL, whatever the user's privileges; NULL when they do not.
- */
-const char *
-WriterNeedsSql(Queue *q, Relation leaf, Relation root, int16 event)
-{
-	TriggerDesc *trig = leaf->trigdesc;
-
-	if (leaf->rd_rules != NULL || root->rd_rules != NULL)
-		return "the table has a rule";
-	if (check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
-		return "row security applies";
-	if (leaf->rd_att->constr && leaf->rd_att->constr->has_generated_stored)
-		return "the table has a generated column";
-	if (trig && (event == TRIGGER_TYPE_UPDATE ? trig->trig_update_before_row :
-				 trig->trig_delete_before_row))
-		return "the table has a BEFORE trigger";
-	if (!ChangedOnlyOurs(trig, event) ||
-		!ChangedOnlyOurs(root->trigdesc, event))
-		return "the table has a statement trigger";
-	return NULL;
-}
-
-/*
- * choose_way
- *		Which writes to this leaf need no SQL.
- */
-static void
-choose_way(Queue *q, RowLeaf *leaf, Relation root)
-{
-	Relation	rel = leaf->rel;
-
-	leaf->rules = rel->rd_rules != NULL || root->rd_rules != NULL;
-	leaf->has_checks = rel->rd_att->constr && rel->rd_att->constr->num_check > 0;
-	leaf->direct_update = !may_move(q, rel) &&
-		has_rights(q->relid, ACL_SELECT | ACL_UPDATE) &&
-		WriterNeedsSql(q, rel, root, TRIGGER_TYPE_UPDATE) == NULL;
-	leaf->direct_delete =
-		has_rights(q->relid, ACL_SELECT | ACL_DELETE) &&
-		WriterNeedsSql(q, rel, root, TRIGGER_TYPE_DELETE) == NULL;
-}
-
-/*
- * WriterLeaf
- *		The leaf a row was found in, opened at its first row.  That may be in
- *		a subtransaction, which it outlives.
- */
-RowLeaf *
-WriterLeaf(RowWriter *w, Oid relid)
-{
-	RowLeaf    *leaf;
-	MemoryContext old;
-	ResourceOwner owner = CurrentResourceOwner;
-
-	for (leaf = w->leaves; leaf != NULL; leaf = leaf->next)
-	{
-		if (RelationGetRelid(leaf->rel) == relid)
-			return leaf;
-	}
-	old = MemoryContextSwitchTo(w->cxt);
-	CurrentResourceOwner = w->owner;
-	leaf = palloc0(sizeof(RowLeaf));
-	leaf->rel = table_open(relid, RowExclusiveLock);
-	if (leaf->rel->rd_rel->relkind != RELKIND_RELATION)
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("queue \"%s\" has rows in \"%s\", which is not a table",
-						w->q->relname, RelationGetRelationName(leaf->rel)),
-				 errhint("Detach the foreign partition: its rows cannot be leased.")));
-	QueueMapRoles(w->q, leaf->rel, leaf->attnos);
-	leaf->old = table_slot_create(leaf->rel, NULL);
-	if (relid == w->q->relid)
-		choose_way(w->q, leaf, leaf->rel);
-	else
-	{
-		Relation	root = table_open(w->q->relid, NoLock);
-
-		choose_way(w->q, leaf, root);
-		table_close(root, NoLock);
-	}
-	leaf->next = w->leaves;
-	w->leaves = leaf;
-	CurrentResourceOwner = owner;
-	MemoryContextSwitchTo(old);
-	return leaf;
 }
 
 /*
