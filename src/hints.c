@@ -28,6 +28,11 @@
  * that is leased has its key in the open set, or in a cover that will be
  * looked at when the lease ends, or its claim has yet to run its callback.
  *
+ * The hints of a queue belong to one shape of its table: which columns make
+ * up the order, and which file it is in.  With another shape they begin anew,
+ * and so they do when there was no index to walk for a time, in which nobody
+ * told anything.
+ *
  * The protocol:
  *
  * 1. Open everything.  Every transaction whose commit or abort leaves an
@@ -77,6 +82,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "compat.h"
 #include "hints.h"
 #include "miscadmin.h"
@@ -90,7 +96,8 @@
 #include "utils/timestamp.h"
 #include "waiters.h"
 
-#define MAX_RETRIES		8
+#define MAX_RETRIES		64
+#define MAX_LOCKED		8		/* of them, for rows that were locked */
 #define RETRY_AFTER		(100 * INT64CONST(1000))	/* 100 ms */
 
 /*
@@ -115,7 +122,8 @@ struct QueueHints
 	OpenLog		log;
 	Ledger		entered[NUM_LEASE_KINDS];
 	Ledger		noted;			/* leases that were not entered */
-	TimestampTz forgot;			/* when the ledgers were last emptied */
+	uint32		shape;			/* of the table; 0: not known */
+	TimestampTz forgot;			/* leases claimed earlier may not be entered */
 	int			nretries;
 	Retry		retry[MAX_RETRIES];
 	int64		overruns;		/* claims that outlasted the log */
@@ -127,6 +135,7 @@ typedef struct HintTable
 {
 	LWLock		lock;
 	bool		full_logged;
+	pg_atomic_uint32 freed;		/* how often an entry was given back */
 	int			size;
 
 	/*
@@ -178,6 +187,7 @@ HintsShmemInit(void)
 	for (int i = 0; i < MaxPlaces(); i++)
 		pg_atomic_init_u32(&hint_table->claimers[i], InvalidTransactionId);
 	LWLockInitialize(&hint_table->lock, tranche);
+	pg_atomic_init_u32(&hint_table->freed, 0);
 	hint_table->size = InboxMaxQueues;
 	for (int i = 0; i < hint_table->size; i++)
 		LWLockInitialize(&hint_table->queue[i].lock, tranche);
@@ -193,6 +203,16 @@ HintsPresent(void)
 	return hint_table != NULL;
 }
 
+/*
+ * The numbers of receipts, which claimed_at is, run a little ahead of the
+ * clock at times.
+ */
+static void
+distrust(QueueHints *h)
+{
+	h->forgot = GetCurrentTimestamp() + USECS_PER_SEC;
+}
+
 static void
 reset_hints(QueueHints *h)
 {
@@ -202,7 +222,7 @@ reset_hints(QueueHints *h)
 	for (int i = 0; i < NUM_LEASE_KINDS; i++)
 		LedgerReset(&h->entered[i]);
 	LedgerReset(&h->noted);
-	h->forgot = GetCurrentTimestamp();
+	distrust(h);
 	h->nretries = 0;
 	h->next_look = PG_INT64_MAX;
 }
@@ -245,6 +265,7 @@ HintsForTable(Oid relid)
 		h = unused;
 		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 		reset_hints(h);
+		h->shape = 0;
 		h->open.overflows = h->overruns = h->resets = 0;
 		LWLockRelease(&h->lock);
 		TotalsReset(HintsNumber(h));
@@ -265,6 +286,55 @@ HintsNumber(const QueueHints *h)
 	return h - hint_table->queue;
 }
 
+static uint32
+shape_of(Queue *q)
+{
+	static const Role order[] = {ROLE_PRIORITY, ROLE_DUE_AT, ROLE_ID};
+	uint32		shape = q->filenode;
+
+	for (int i = 0; i < lengthof(order); i++)
+	{
+		shape = hash_combine(shape, q->col[order[i]].attno);
+		shape = hash_combine(shape, q->col[order[i]].type);
+	}
+	return Max(shape, 1);
+}
+
+static void
+check_shape(QueueHints *h, Queue *q)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	if (h->shape != shape_of(q))
+	{
+		reset_hints(h);
+		h->shape = shape_of(q);
+	}
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsUntold
+ *		The queue has no index to walk, so nobody tells what happens to it.
+ */
+void
+HintsUntold(Oid relid)
+{
+	if (hint_table == NULL)
+		return;
+	LWLockAcquire(&hint_table->lock, LW_SHARED);
+	for (int i = 0; i < hint_table->size; i++)
+	{
+		QueueHints *h = &hint_table->queue[i];
+
+		if (h->relid != relid || h->database != MyDatabaseId)
+			continue;
+		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+		h->shape = 0;
+		LWLockRelease(&h->lock);
+	}
+	LWLockRelease(&hint_table->lock);
+}
+
 /*
  * HintsFor
  *		The same for an open queue, which keeps them at hand.
@@ -272,10 +342,19 @@ HintsNumber(const QueueHints *h)
 QueueHints *
 HintsFor(Queue *q)
 {
-	if (q->hints != NULL || hint_table == NULL || q->hints_refused)
+	uint32		freed;
+
+	if (q->hints != NULL || hint_table == NULL)
 		return q->hints;
+	/* an entry may have been given back, and somebody got one for this queue */
+	freed = pg_atomic_read_u32(&hint_table->freed);
+	if (q->hints_refused && q->hints_freed == freed)
+		return NULL;
+	q->hints_freed = freed;
 	q->hints = HintsForTable(q->relid);
-	if (q->hints == NULL)
+	if (q->hints != NULL)
+		check_shape(q->hints, q);
+	else
 	{
 		q->hints_refused = true;
 		if (!hint_table->full_logged)
@@ -304,62 +383,93 @@ HintsNextLook(QueueHints *h)
 }
 
 /*
- * forget_unused
- *		Give back the entry of a table that is no queue, unless somebody uses
- *		it as one: it may have become a queue in a transaction that is still
- *		open, or just now.
+ * The tables of this database that have an entry and are not on a list.
+ */
+static List *
+list_others(List *relids)
+{
+	List	   *others = NIL;
+	Oid		   *found = palloc(hint_table->size * sizeof(Oid));
+	int			n = 0;
+
+	LWLockAcquire(&hint_table->lock, LW_SHARED);
+	for (int i = 0; i < hint_table->size; i++)
+	{
+		QueueHints *h = &hint_table->queue[i];
+
+		if (OidIsValid(h->relid) && h->database == MyDatabaseId)
+			found[n++] = h->relid;
+	}
+	LWLockRelease(&hint_table->lock);
+	for (int i = 0; i < n; i++)
+	{
+		if (!list_member_oid(relids, found[i]))
+			others = lappend_oid(others, found[i]);
+	}
+	pfree(found);
+	return others;
+}
+
+/*
+ * Give back the entry of a table, or (InvalidOid) those of a whole database.
+ * Who waits for one has to be told.
  */
 static void
-forget_unused(Oid relid)
+give_back(Oid database, Oid relid)
 {
-	QueueSettings settings;
-
-	if (!ConditionalLockRelationOid(relid, ShareLock))
-		return;
-	if (!LabelRead(relid, &settings) || settings.kind != LABEL_QUEUE)
+	LWLockAcquire(&hint_table->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < hint_table->size; i++)
 	{
-		LWLockAcquire(&hint_table->lock, LW_EXCLUSIVE);
-		for (int i = 0; i < hint_table->size; i++)
-		{
-			QueueHints *h = &hint_table->queue[i];
+		QueueHints *h = &hint_table->queue[i];
 
-			if (h->relid == relid && h->database == MyDatabaseId)
-				h->relid = InvalidOid;
-		}
-		LWLockRelease(&hint_table->lock);
+		if (!OidIsValid(h->relid) || h->database != database ||
+			(OidIsValid(relid) && h->relid != relid))
+			continue;
+		h->relid = InvalidOid;
+		pg_atomic_fetch_add_u32(&hint_table->freed, 1);
+		WaitersWake(i, WAKE_ALL);
 	}
-	UnlockRelationOid(relid, ShareLock);
+	LWLockRelease(&hint_table->lock);
 }
 
 /*
  * HintsForgetGone
  *		Give back the entries of this database's tables that are no queue any
- *		more; the worker knows which are.  Who waits for one has to be told.
+ *		more; the worker has listed those that are.
+ *
+ * A queue that is not on the list may be one that is just being created, by a
+ * transaction that uses its entry already.  The lock keeps everybody out who
+ * could: sends, claims, and who creates or drops.
  */
 void
 HintsForgetGone(List *relids)
 {
-	List	   *gone = NIL;
 	ListCell   *lc;
 
 	if (hint_table == NULL)
 		return;
-	for (int i = 0; i < hint_table->size; i++)
+	foreach(lc, list_others(relids))
 	{
-		QueueHints *h = &hint_table->queue[i];
-		Oid			relid;
+		Oid			relid = lfirst_oid(lc);
+		QueueSettings settings;
 
-		LWLockAcquire(&hint_table->lock, LW_SHARED);
-		relid = h->database == MyDatabaseId ? h->relid : InvalidOid;
-		LWLockRelease(&hint_table->lock);
-		if (!OidIsValid(relid) || list_member_oid(relids, relid))
+		if (!ConditionalLockRelationOid(relid, ShareLock))
 			continue;
-		gone = lappend_oid(gone, relid);
-		WaitersWake(i, WAKE_ALL);
+		if (!LabelRead(relid, &settings) || settings.kind != LABEL_QUEUE)
+			give_back(MyDatabaseId, relid);
+		UnlockRelationOid(relid, ShareLock);
 	}
-	foreach(lc, gone)
-		forget_unused(lfirst_oid(lc));
-	list_free(gone);
+}
+
+/*
+ * HintsForgetDatabase
+ *		The same for a database that has been dropped.
+ */
+void
+HintsForgetDatabase(Oid database)
+{
+	if (hint_table != NULL)
+		give_back(database, InvalidOid);
 }
 
 static void
@@ -494,28 +604,31 @@ add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 		  TimestampTz now)
 {
 	Retry	   *r = NULL;
+	Retry	   *last = NULL;
+	int			n = 0;
 
 	for (int i = 0; i < h->nretries && r == NULL; i++)
 	{
 		HintRange  *old = &h->retry[i].keys;
 
-		if (h->retry[i].xid == xid &&
-			KeyCompare(&old->lo, &keys->hi) <= 0 &&
+		if (h->retry[i].xid != xid)
+			continue;
+		last = &h->retry[i];
+		n++;
+		if (KeyCompare(&old->lo, &keys->hi) <= 0 &&
 			KeyCompare(&old->hi, &keys->lo) >= 0)
-			r = &h->retry[i];
+			r = last;
 	}
-	if (r == NULL && h->nretries < MAX_RETRIES)
+	if (r == NULL && h->nretries < MAX_RETRIES &&
+		n < (TransactionIdIsValid(xid) ? 1 : MAX_LOCKED))
 	{
 		r = &h->retry[h->nretries++];
 		r->keys = *keys;
 		r->xid = xid;
 		r->when = now + RETRY_AFTER;
 	}
-	for (int i = MAX_RETRIES - 1; r == NULL && i >= 0; i--)
-	{
-		if (h->retry[i].xid == xid)
-			r = &h->retry[i];
-	}
+	if (r == NULL)
+		r = last;
 	/* all are other transactions' watches */
 	if (r == NULL)
 		return false;
@@ -595,6 +708,18 @@ HintsOpen(QueueHints *h, const HintRange *keys)
 {
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 	open_keys(h, keys);
+	LWLockRelease(&h->lock);
+}
+
+/*
+ * HintsDistrust
+ *		Leases have been entered under another end than they have.
+ */
+void
+HintsDistrust(QueueHints *h)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	distrust(h);
 	LWLockRelease(&h->lock);
 }
 

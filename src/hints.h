@@ -53,9 +53,11 @@ extern void HintsShmemInit(void);
 extern bool HintsPresent(void);
 extern QueueHints *HintsFor(Queue *q);
 extern QueueHints *HintsForTable(Oid relid);
+extern void HintsUntold(Oid relid);
 extern int	HintsNumber(const QueueHints *hints);
 extern TimestampTz HintsNextLook(QueueHints *hints);
 extern void HintsForgetGone(List *relids);
+extern void HintsForgetDatabase(Oid database);
 extern void HintsOpenDatabase(void);
 
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
@@ -72,6 +74,7 @@ extern void HintsOpen(QueueHints *hints, const HintRange *keys);
 extern void HintsWatch(QueueHints *hints, const HintRange *keys,
 					   TransactionId xid);
 extern void HintsOpenAll(QueueHints *hints);
+extern void HintsDistrust(QueueHints *hints);
 extern void HintsEnter(QueueHints *hints, LeaseKind kind, TimestampTz until,
 					   const HintRange *keys, int64 count, uint64 sum);
 extern void HintsNote(QueueHints *hints, TimestampTz until,

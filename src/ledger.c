@@ -58,6 +58,15 @@ widen(HintRange *keys, const HintRange *by)
 }
 
 /*
+ * A lease that never ends, made by hand, ends at the last second there is.
+ */
+static TimestampTz
+bounded(TimestampTz until)
+{
+	return Min(until, PG_INT64_MAX - 2 * USECS_PER_SEC);
+}
+
+/*
  * find_cover
  *		The first cover that ends behind a time.
  */
@@ -159,7 +168,7 @@ void
 LedgerEnter(Ledger *ledger, TimestampTz until, const HintRange *keys,
 			int64 count, uint64 sum, TimestampTz now)
 {
-	Cover	   *c = cover_for(ledger, until, keys, now);
+	Cover	   *c = cover_for(ledger, bounded(until), keys, now);
 
 	widen(&c->keys, keys);
 	c->count += count;
@@ -177,7 +186,7 @@ void
 LedgerNote(Ledger *ledger, TimestampTz until, TimestampTz look,
 		   const HintRange *keys, TimestampTz now)
 {
-	Cover	   *c = cover_for(ledger, until, keys, now);
+	Cover	   *c = cover_for(ledger, bounded(until), keys, now);
 
 	widen(&c->keys, keys);
 	c->keep = true;
@@ -192,10 +201,10 @@ LedgerNote(Ledger *ledger, TimestampTz until, TimestampTz look,
 Cover *
 LedgerFind(Ledger *ledger, TimestampTz until, const HintRange *keys)
 {
-	int			i = find_cover(ledger, until);
+	int			i = find_cover(ledger, bounded(until));
 	Cover	   *c = &ledger->cover[i];
 
-	if (i == ledger->n || c->first > until ||
+	if (i == ledger->n || c->first > bounded(until) ||
 		KeyCompare(&c->keys.lo, &keys->lo) > 0 ||
 		KeyCompare(&c->keys.hi, &keys->hi) < 0)
 		return NULL;

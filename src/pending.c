@@ -65,6 +65,7 @@ typedef struct PendingEntry
 	LeaseKind	lease;
 	TimestampTz until;			/* of leases: all end in the same second */
 	int64		attempt;		/* of leases taken off: all have the same */
+	bool		coarse;			/* leases of several seconds */
 	HintRange	keys;
 	int64		count;
 	uint64		sum;			/* of the receipts' hashes */
@@ -122,6 +123,8 @@ add_entry(const PendingEntry *entry)
 			continue;
 		e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
 		e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
+		e->coarse = e->coarse || entry->coarse ||
+			second_of(e->until) != second_of(entry->until);
 		e->until = Min(e->until, entry->until);
 		e->count += entry->count;
 		e->sum += entry->sum;
@@ -330,12 +333,16 @@ tell_commit(const PendingEntry *e)
 		case PENDING_LEASE:
 		case PENDING_ENTER:
 			HintsEnter(e->hints, e->lease, e->until, &e->keys, e->count, e->sum);
+			if (e->coarse)
+				HintsDistrust(e->hints);
 			break;
 		case PENDING_TAKE_OFF:
 			HintsTakeOff(e->hints, e->until, &e->keys, e->count, e->sum);
 			break;
 		case PENDING_NOTE:
 			HintsNote(e->hints, e->until, &e->keys);
+			if (e->coarse)
+				HintsDistrust(e->hints);
 			break;
 		case PENDING_OPEN:
 			HintsOpen(e->hints, &e->keys);
@@ -420,8 +427,18 @@ at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
 
 	if (event == SUBXACT_EVENT_COMMIT_SUB)
 	{
-		for (int i = nentries - 1; i >= 0 && entries[i].level >= level; i--)
-			entries[i].level = level - 1;
+		int			end = nentries;
+
+		while (nentries > 0 && entries[nentries - 1].level >= level)
+			nentries--;
+		/* each takes the place it had, or joins another */
+		for (int i = nentries; i < end; i++)
+		{
+			PendingEntry entry = entries[i];
+
+			entry.level = level - 1;
+			add_entry(&entry);
+		}
 	}
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{

@@ -27,6 +27,8 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "errors.h"
+#include "hints.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "queue.h"
 #include "storage/lmgr.h"
@@ -172,6 +174,7 @@ build_queue(Relation rel)
 	q->relid = relid;
 	q->owner = rel->rd_rel->relowner;
 	q->relkind = rel->rd_rel->relkind;
+	q->filenode = rel->rd_rel->relfilenode;
 	q->relname = pstrdup(RelationGetRelationName(rel));
 	q->name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
 										 q->relname);
@@ -271,6 +274,8 @@ lookup(Oid relid)
 	if (q == NULL)
 		return NULL;
 	q->valid = !changed_meanwhile;
+	if (!OidIsValid(q->order_index))
+		HintsUntold(relid);
 	MemoryContextSetParent(q->cxt, CacheMemoryContext);
 	entry = (CacheEntry *) hash_search(cache, &relid, HASH_ENTER, &found);
 	Assert(!found);

@@ -62,6 +62,7 @@ typedef struct Queue
 	Oid			id_index;		/* valid unique btree on id alone, or
 								 * InvalidOid: rows are found by SQL */
 	Oid			order_index;	/* index that claims can walk, or InvalidOid */
+	Oid			filenode;		/* changes when the table is rewritten */
 	bool		integer_id;		/* ids have a place in keys (hintkey.h) */
 	Oid			dead_relid;		/* dead-letter table or queue, or InvalidOid */
 	Oid			dead_named;		/* the same, even if of another owner */
@@ -71,6 +72,7 @@ typedef struct Queue
 	SavedPlan  *plans;
 	struct QueueHints *hints;	/* shared, or NULL; see HintsFor */
 	bool		hints_refused;
+	uint32		hints_freed;	/* entries that had been freed by then */
 	struct SendTarget *send;	/* sendtarget.c's, made at the first send */
 
 	/* queue.c's own */

@@ -22,6 +22,7 @@
 #include "commands/defrem.h"
 #include "compat.h"
 #include "database.h"
+#include "hints.h"
 #include "hold.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
@@ -85,6 +86,8 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 
 	if (two_phase)
 		AnnounceTwoPhaseCommit();
+	if (IsA(stmt, DropdbStmt) && OidIsValid(held))
+		HintsForgetDatabase(held);
 }
 
 /*

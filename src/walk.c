@@ -258,20 +258,19 @@ begin_level(Walk *w)
 
 /*
  * next_level
- *		The lowest priority that any index entry has, above w->lower's; dead
- *		entries count, which costs a scan of nothing.
+ *		The lowest priority that any index entry has, of all or (not first)
+ *		above w->lower's; dead entries count, which costs a scan of nothing.
  */
 static bool
-next_level(Walk *w, int64 *priority)
+next_level(Walk *w, bool first, int64 *priority)
 {
 	Queue	   *q = w->q;
 	ScanKeyData key;
 	bool		isnull;
 	Datum		datum;
 	Oid			type = q->col[ROLE_PRIORITY].type;
-	bool		first = w->lower.priority == PG_INT64_MIN;
 
-	if (w->lower.priority == PG_INT64_MAX)
+	if (!first && w->lower.priority == PG_INT64_MAX)
 		return false;
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
@@ -387,7 +386,7 @@ advance(Walk *w)
 
 			if (begun && range->hi.priority <= w->lower.priority)
 				continue;
-			if (!next_level(w, &priority))
+			if (!next_level(w, !begun, &priority))
 				continue;
 			first = lowest_of(priority);
 			if (KeyCompare(&first, &range->hi) > 0)
