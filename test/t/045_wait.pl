@@ -74,8 +74,11 @@ sub result
 	my $row;
 
 	usleep(5_000) while !ready($w) && time() < $deadline;
-	$w->{late} = !ready($w);
-	return ($w->{row}, $w->{state} = 'late') if $w->{late};
+	if (!ready($w))
+	{
+		$w->{state} = 'late';
+		return wantarray ? (undef, 'late') : undef;
+	}
 	eval {
 		$w->{db}->pg_result;
 		$row = $w->{sth}->fetchrow_arrayref if $w->{sth}->{NUM_OF_FIELDS};
