@@ -40,6 +40,7 @@
 #include "pending.h"
 #include "receipt.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 #include "waiters.h"
 
@@ -75,6 +76,12 @@ typedef struct PendingEntry
 static PendingEntry *entries = NULL;
 static int	nentries = 0;
 static int	size = 0;
+
+/* queues whose settings the transaction that is ending has changed; of more
+ * than this, rule 8 finds what is missed */
+#define MAX_ALTERED	64
+static QueueHints *altered[MAX_ALTERED];
+static int	naltered = 0;
 
 static bool claiming = false;	/* our transaction is known as a claimer */
 static TransactionId prepared_xid;	/* between PRE_PREPARE and PREPARE */
@@ -325,6 +332,21 @@ PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 	}
 }
 
+/*
+ * New settings of a queue are known to others only when the transaction has
+ * sent its invalidations, after the callback.  A walk in between would pass
+ * rows by the old ones, so all is opened once more; see also WalkBegin.
+ */
+static void
+at_release(ResourceReleasePhase phase, bool isCommit, bool isTopLevel,
+		   void *arg)
+{
+	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !isTopLevel)
+		return;
+	while (naltered > 0)
+		HintsOpenAll(altered[--naltered]);
+}
+
 static void
 tell_commit(const PendingEntry *e)
 {
@@ -350,6 +372,8 @@ tell_commit(const PendingEntry *e)
 			break;
 		case PENDING_OPEN_ALL:
 			HintsOpenAll(e->hints);
+			if (naltered < MAX_ALTERED)
+				altered[naltered++] = e->hints;
 			WaitersWakeLater(HintsNumber(e->hints), WAKE_ALL);
 			break;
 		case PENDING_PASSED:
@@ -452,4 +476,5 @@ PendingInit(void)
 {
 	RegisterXactCallback(at_xact_end, NULL);
 	RegisterSubXactCallback(at_subxact_end, NULL);
+	RegisterResourceReleaseCallback(at_release, NULL);
 }

@@ -36,6 +36,7 @@
 #include "totals.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/inval.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -77,6 +78,10 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->scanning = false;
 	w->passing = w->view.hints != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
+	/* settings that have changed since the hints were opened for them */
+	AcceptInvalidationMessages();
+	if (!q->valid)
+		w->passing = false;
 	w->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
 	w->unpassed = 0;
