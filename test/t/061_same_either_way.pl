@@ -23,7 +23,9 @@ $node->safe_psql('postgres', 'CREATE EXTENSION inbox');
 # name => [how the table is made, id of the i-th row, its columns]
 my %kinds = (
 	created => {
-		make => q{SELECT inbox_create('%1$s', lease => '1 h', max_attempts => 4)},
+		make => q{SELECT inbox_create('%1$s', lease => '1 h', max_attempts => 4);
+			ALTER TABLE %1$s ALTER id RESTART 1000000},
+		sends => 1,
 		id => sub { $_[0] }, priority => [ -1, 0, 0, 5 ], due => 1 },
 	text => {
 		make => q{
@@ -118,6 +120,16 @@ sub insert_sql
 		push @values, '(' . join(', ', @value) . ')';
 	}
 	return "INSERT INTO Q (" . join(', ', @columns) . ') VALUES ' . join(', ', @values);
+}
+
+sub send_some
+{
+	my $payloads = join ', ', map { q{'1'} } 1 .. pick(1, 2, 4);
+	my $due = pick('due_at => ' . due_sql(), q{delay => '1 h'}, 'due_at => ' . due_sql());
+
+	compare('send', [0], each_queue("SELECT id FROM inbox_send_batch('Q', ARRAY[$payloads]::jsonb[], $due, priority => "
+			  . pick(@{ $kind->{priority} }) . ') id'));
+	return;
 }
 
 sub some_id { return q{'} . $kind->{id}->(1 + int rand($rows + 1)) . q{'} }
@@ -219,6 +231,7 @@ sub step
 	return claim() if $dice < 0.35;
 	return settle() if $dice < 0.55;
 	return extend() if $dice < 0.6;
+	return send_some() if $kind->{sends} && $dice < 0.65;
 	return change(insert_sql()) if $dice < 0.7;
 	return change(update_sql()) if $dice < 0.8;
 	return change('DELETE FROM Q WHERE id = ' . some_id()) if $dice < 0.815;
@@ -271,7 +284,6 @@ sub run
 	cmp_ok($claimed, '>', $steps / 10, "$name: claims have found something");
 	ok(!$differs, "$name: $steps steps, seed $seed")
 	  or diag($differs . "\n" . join("\n", (split /\n/, $history)[ -40 .. -1 ]));
-	if ($ENV{INBOX_HISTORY}) { open my $f, '>', "$ENV{INBOX_HISTORY}.$name"; print $f $history }
 	$_->disconnect for @db;
 	$node->safe_psql('postgres', "DROP TABLE $_") for @queues;
 	return;

@@ -46,6 +46,12 @@ sub work
 			FROM generate_series(1, ?)}, undef, pick(1, 500), pick(0, 0, 0, 1, 7), pick(1, 2, 5))
 		  if $db->selectrow_array("SELECT count(*) < 300 FROM $queue");
 	}
+	if ($dice < 0.25 && $queue eq 'jobs')
+	{
+		return $db->do(q{SELECT inbox_send_batch('jobs', ?, due_at => clock_timestamp() - random() * interval '10 s', priority => ?)},
+			undef, [ ('1') x pick(1, 2, 5) ], pick(0, 0, 2))
+		  if $db->selectrow_array("SELECT count(*) < 300 FROM $queue");
+	}
 	if ($dice < 0.55)
 	{
 		$db->do('SET inbox.direct = ' . pick('on', 'on', 'on', 'off'));
