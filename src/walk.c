@@ -22,7 +22,6 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
 #include "access/relscan.h"
 #include "access/subtrans.h"
 #include "access/tableam.h"
@@ -42,7 +41,6 @@
 #include "utils/timestamp.h"
 #include "walk.h"
 
-#define MAX_KEYS		3
 /* what a note costs to look at later is spread over this much more time */
 #define PACE_USECS		5
 /* a level that is walked to its end is passed up to so long ago */
@@ -91,7 +89,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->leased.any = false;
 	w->index = index_open(q->order_index, AccessShareLock);
 	w->slot = table_slot_create(leaf->rel, NULL);
-	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, MAX_KEYS);
+	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, WALK_SCAN_KEYS);
 	if (w->view.open.n > 0)
 		w->lower = w->from = w->view.open.range[0].lo;
 }
@@ -144,190 +142,6 @@ passable(Walk *w, const HintRange *keys)
 	return w->q->integer_id ? keys->hi : KeyBefore(&keys->lo);
 }
 
-static void
-put_key(ScanKey key, AttrNumber attno, StrategyNumber strategy, Oid subtype,
-		RegProcedure func, Datum value)
-{
-	ScanKeyEntryInitialize(key, 0, attno, strategy, subtype, InvalidOid, func,
-						   value);
-}
-
-static RegProcedure
-priority_operator(Oid type, StrategyNumber strategy)
-{
-	bool		equal = strategy == BTEqualStrategyNumber;
-
-	switch (type)
-	{
-		case INT2OID:
-			return equal ? F_INT28EQ : F_INT28GT;
-		case INT4OID:
-			return equal ? F_INT48EQ : F_INT48GT;
-		default:
-			return equal ? F_INT8EQ : F_INT8GT;
-	}
-}
-
-/*
- * put_lower
- *		The scan's lower bound: (due time, id), or either where the queue has
- *		no other, at or behind w->lower.  Returns the number of keys added.
- */
-static int
-put_lower(Walk *w, ScanKey key, AttrNumber attno)
-{
-	ScanKey		members = w->lower_keys;
-	Queue	   *q = w->q;
-	bool		due = QueueHas(q, ROLE_DUE_AT);
-	Oid			idtype = q->col[ROLE_ID].type;
-
-	if (due && (!q->integer_id || w->lower.id == PG_INT64_MIN))
-	{
-		if (w->lower.due == PG_INT64_MIN)
-			return 0;
-		put_key(key, attno, BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
-				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(w->lower.due));
-		return 1;
-	}
-	if (!q->integer_id || w->lower.id == PG_INT64_MIN)
-		return 0;
-	if (!due)
-	{
-		put_key(key, attno, BTGreaterEqualStrategyNumber, INT8OID,
-				idtype == INT4OID ? F_INT48GE : F_INT8GE,
-				Int64GetDatum(w->lower.id));
-		return 1;
-	}
-	ScanKeyEntryInitialize(&members[0], SK_ROW_MEMBER, attno,
-						   BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
-						   InvalidOid, F_TIMESTAMPTZ_CMP,
-						   TimestampTzGetDatum(w->lower.due));
-	ScanKeyEntryInitialize(&members[1], SK_ROW_MEMBER | SK_ROW_END, attno + 1,
-						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid,
-						   idtype == INT4OID ? F_BTINT48CMP : F_BTINT8CMP,
-						   Int64GetDatum(w->lower.id));
-	memset(key, 0, sizeof(ScanKeyData));
-	key->sk_flags = SK_ROW_HEADER;
-	key->sk_attno = attno;
-	key->sk_strategy = BTGreaterEqualStrategyNumber;
-	key->sk_argument = PointerGetDatum(members);
-	return 1;
-}
-
-/*
- * put_priority
- *		An equality with the level's priority, where there are levels.
- *		Returns the number of keys added.
- */
-static int
-put_priority(Walk *w, ScanKey key)
-{
-	RoleColumn *col = &w->q->col[ROLE_PRIORITY];
-
-	if (!QueueHas(w->q, ROLE_PRIORITY))
-		return 0;
-	if (w->lower.priority == PG_INT64_MAX && !col->notnull)
-		ScanKeyEntryInitialize(key, SK_ISNULL | SK_SEARCHNULL, 1,
-							   InvalidStrategy, InvalidOid, InvalidOid,
-							   InvalidOid, (Datum) 0);
-	else
-		put_key(key, 1, BTEqualStrategyNumber, INT8OID,
-				priority_operator(col->type, BTEqualStrategyNumber),
-				Int64GetDatum(w->lower.priority));
-	return 1;
-}
-
-/*
- * begin_level
- *		Scan what is due of the level of w->lower, from there on.
- */
-static void
-begin_level(Walk *w)
-{
-	Queue	   *q = w->q;
-	ScanKeyData keys[MAX_KEYS];
-	AttrNumber	attno = 1;
-	int			n;
-
-	n = put_priority(w, keys);
-	attno += n;
-	n += put_lower(w, &keys[n], attno);
-	if (QueueHas(q, ROLE_DUE_AT))
-		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
-				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
-	w->scan->xs_want_itup = false;
-	w->scan->numberOfKeys = n;
-	index_rescan(w->scan, keys, n, NULL, 0);
-	w->scanning = true;
-}
-
-/*
- * next_level
- *		The lowest priority that any index entry has, of all or (not first)
- *		above w->lower's; dead entries count, which costs a scan of nothing.
- */
-static bool
-next_level(Walk *w, bool first, int64 *priority)
-{
-	Queue	   *q = w->q;
-	ScanKeyData key;
-	bool		isnull;
-	Datum		datum;
-	Oid			type = q->col[ROLE_PRIORITY].type;
-
-	if (!first && w->lower.priority == PG_INT64_MAX)
-		return false;
-	if (!first)
-		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
-				priority_operator(type, BTGreaterStrategyNumber),
-				Int64GetDatum(w->lower.priority));
-	w->scan->xs_want_itup = true;
-	w->scan->numberOfKeys = first ? 0 : 1;
-	index_rescan(w->scan, &key, first ? 0 : 1, NULL, 0);
-	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
-	{
-		/* entries with NULL satisfy no comparison */
-		*priority = PG_INT64_MAX;
-		return !q->col[ROLE_PRIORITY].notnull;
-	}
-	datum = index_getattr(w->scan->xs_itup, 1, w->scan->xs_itupdesc, &isnull);
-	if (isnull)
-		*priority = PG_INT64_MAX;
-	else if (type == INT2OID)
-		*priority = DatumGetInt16(datum);
-	else if (type == INT4OID)
-		*priority = DatumGetInt32(datum);
-	else
-		*priority = DatumGetInt64(datum);
-	return true;
-}
-
-/*
- * find_next_due
- *		When the level's next row comes due, by the index alone: a dead entry
- *		counts, which costs one who waits an attempt in vain.
- */
-static void
-find_next_due(Walk *w)
-{
-	ScanKeyData keys[MAX_KEYS];
-	int			n = put_priority(w, keys);
-	AttrNumber	attno = n + 1;
-	bool		isnull;
-	Datum		datum;
-
-	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
-			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
-	w->scan->xs_want_itup = true;
-	w->scan->numberOfKeys = n;
-	index_rescan(w->scan, keys, n, NULL, 0);
-	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
-		return;
-	datum = index_getattr(w->scan->xs_itup, attno, w->scan->xs_itupdesc,
-						  &isnull);
-	w->next_due = Min(w->next_due, DatumGetTimestampTz(datum));
-}
-
 /*
  * end_level
  *		The level's scan is over: all that was due is passed.  Up to a while
@@ -350,7 +164,7 @@ end_level(Walk *w)
 	pass_to(w, &to);
 	w->scanning = false;
 	if (w->want_due && QueueHas(w->q, ROLE_DUE_AT))
-		find_next_due(w);
+		WalkScanNextDue(w);
 }
 
 static HintKey
@@ -391,7 +205,7 @@ advance(Walk *w)
 
 			if (begun && range->hi.priority <= w->lower.priority)
 				continue;
-			if (!next_level(w, !begun, &priority))
+			if (!WalkScanNextLevel(w, !begun, &priority))
 				continue;
 			first = lowest_of(priority);
 			if (KeyCompare(&first, &range->hi) > 0)
@@ -406,7 +220,7 @@ advance(Walk *w)
 		else if (begun || (!levels && w->lower.priority > 0))
 			continue;
 		w->seen = KeyBefore(&w->from);
-		begin_level(w);
+		WalkScanLevel(w);
 		return true;
 	}
 	return false;

@@ -61,4 +61,11 @@ extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
 extern void WalkEnd(Walk *w);
 
+/* walkscan.c */
+#define WALK_SCAN_KEYS	3		/* at most */
+
+extern void WalkScanLevel(Walk *w);
+extern void WalkScanNextDue(Walk *w);
+extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
+
 #endif							/* INBOX_WALK_H */

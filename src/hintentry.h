@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * hintentry.h
+ *	  The hints of one queue in shared memory; for hints.c and hinttable.c
+ *	  alone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_HINTENTRY_H
+#define INBOX_HINTENTRY_H
+
+#include "hints.h"
+#include "storage/lwlock.h"
+
+#define MAX_RETRIES		64
+#define MAX_LOCKED		8		/* of them, for rows that were locked */
+#define RETRY_AFTER		(100 * INT64CONST(1000))	/* 100 ms */
+
+/*
+ * Keys to be opened again soon, because a row there was locked; or when a
+ * prepared transaction is over.
+ */
+typedef struct Retry
+{
+	TimestampTz when;
+	TransactionId xid;			/* of the prepared transaction, if any */
+	HintRange	keys;
+} Retry;
+
+struct QueueHints
+{
+	LWLock		lock;
+	/* who it belongs to; under the lock of the table of hints */
+	Oid			database;
+	Oid			relid;			/* InvalidOid: free */
+	/* all else: under lock */
+	OpenSet		open;
+	OpenLog		log;
+	Ledger		entered[NUM_LEASE_KINDS];
+	Ledger		noted;			/* leases that were not entered */
+	uint32		shape;			/* of the table; 0: not known */
+	TimestampTz forgot;			/* leases claimed earlier may not be entered */
+	int			nretries;
+	Retry		retry[MAX_RETRIES];
+	int64		overruns;		/* claims that outlasted the log */
+	int64		resets;
+	TimestampTz next_look;		/* earliest of all ledgers and retries */
+};
+
+extern void HintsReset(QueueHints *h);
+
+#endif							/* INBOX_HINTENTRY_H */

@@ -1,0 +1,204 @@
+/*-------------------------------------------------------------------------
+ *
+ * walkscan.c
+ *	  The index scans of a walk: what is due of one level of priority, and
+ *	  the next level.
+ *
+ * A level is scanned from a lower bound on due time and id, as one row
+ * comparison, up to what is due now; so it is one descent of the index,
+ * whatever lies before.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/nbtree.h"
+#include "access/relscan.h"
+#include "catalog/pg_type.h"
+#include "utils/fmgroids.h"
+#include "utils/timestamp.h"
+#include "walk.h"
+
+static void
+put_key(ScanKey key, AttrNumber attno, StrategyNumber strategy, Oid subtype,
+		RegProcedure func, Datum value)
+{
+	ScanKeyEntryInitialize(key, 0, attno, strategy, subtype, InvalidOid, func,
+						   value);
+}
+
+static RegProcedure
+priority_operator(Oid type, StrategyNumber strategy)
+{
+	bool		equal = strategy == BTEqualStrategyNumber;
+
+	switch (type)
+	{
+		case INT2OID:
+			return equal ? F_INT28EQ : F_INT28GT;
+		case INT4OID:
+			return equal ? F_INT48EQ : F_INT48GT;
+		default:
+			return equal ? F_INT8EQ : F_INT8GT;
+	}
+}
+
+/*
+ * put_lower
+ *		The scan's lower bound: (due time, id), or either where the queue has
+ *		no other, at or behind w->lower.  Returns the number of keys added.
+ */
+static int
+put_lower(Walk *w, ScanKey key, AttrNumber attno)
+{
+	ScanKey		members = w->lower_keys;
+	Queue	   *q = w->q;
+	bool		due = QueueHas(q, ROLE_DUE_AT);
+	Oid			idtype = q->col[ROLE_ID].type;
+
+	if (due && (!q->integer_id || w->lower.id == PG_INT64_MIN))
+	{
+		if (w->lower.due == PG_INT64_MIN)
+			return 0;
+		put_key(key, attno, BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
+				F_TIMESTAMPTZ_GE, TimestampTzGetDatum(w->lower.due));
+		return 1;
+	}
+	if (!q->integer_id || w->lower.id == PG_INT64_MIN)
+		return 0;
+	if (!due)
+	{
+		put_key(key, attno, BTGreaterEqualStrategyNumber, INT8OID,
+				idtype == INT4OID ? F_INT48GE : F_INT8GE,
+				Int64GetDatum(w->lower.id));
+		return 1;
+	}
+	ScanKeyEntryInitialize(&members[0], SK_ROW_MEMBER, attno,
+						   BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
+						   InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(w->lower.due));
+	ScanKeyEntryInitialize(&members[1], SK_ROW_MEMBER | SK_ROW_END, attno + 1,
+						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid,
+						   idtype == INT4OID ? F_BTINT48CMP : F_BTINT8CMP,
+						   Int64GetDatum(w->lower.id));
+	memset(key, 0, sizeof(ScanKeyData));
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = attno;
+	key->sk_strategy = BTGreaterEqualStrategyNumber;
+	key->sk_argument = PointerGetDatum(members);
+	return 1;
+}
+
+/*
+ * put_priority
+ *		An equality with the level's priority, where there are levels.
+ *		Returns the number of keys added.
+ */
+static int
+put_priority(Walk *w, ScanKey key)
+{
+	RoleColumn *col = &w->q->col[ROLE_PRIORITY];
+
+	if (!QueueHas(w->q, ROLE_PRIORITY))
+		return 0;
+	if (w->lower.priority == PG_INT64_MAX && !col->notnull)
+		ScanKeyEntryInitialize(key, SK_ISNULL | SK_SEARCHNULL, 1,
+							   InvalidStrategy, InvalidOid, InvalidOid,
+							   InvalidOid, (Datum) 0);
+	else
+		put_key(key, 1, BTEqualStrategyNumber, INT8OID,
+				priority_operator(col->type, BTEqualStrategyNumber),
+				Int64GetDatum(w->lower.priority));
+	return 1;
+}
+
+/*
+ * WalkScanLevel
+ *		Scan what is due of the level of w->lower, from there on.
+ */
+void
+WalkScanLevel(Walk *w)
+{
+	Queue	   *q = w->q;
+	ScanKeyData keys[WALK_SCAN_KEYS];
+	AttrNumber	attno = 1;
+	int			n;
+
+	n = put_priority(w, keys);
+	attno += n;
+	n += put_lower(w, &keys[n], attno);
+	if (QueueHas(q, ROLE_DUE_AT))
+		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
+				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
+	w->scan->xs_want_itup = false;
+	w->scan->numberOfKeys = n;
+	index_rescan(w->scan, keys, n, NULL, 0);
+	w->scanning = true;
+}
+
+/*
+ * WalkScanNextLevel
+ *		The lowest priority that any index entry has, of all or (not first)
+ *		above w->lower's; dead entries count, which costs a scan of nothing.
+ */
+bool
+WalkScanNextLevel(Walk *w, bool first, int64 *priority)
+{
+	Queue	   *q = w->q;
+	ScanKeyData key;
+	bool		isnull;
+	Datum		datum;
+	Oid			type = q->col[ROLE_PRIORITY].type;
+
+	if (!first && w->lower.priority == PG_INT64_MAX)
+		return false;
+	if (!first)
+		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
+				priority_operator(type, BTGreaterStrategyNumber),
+				Int64GetDatum(w->lower.priority));
+	w->scan->xs_want_itup = true;
+	w->scan->numberOfKeys = first ? 0 : 1;
+	index_rescan(w->scan, &key, first ? 0 : 1, NULL, 0);
+	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
+	{
+		/* entries with NULL satisfy no comparison */
+		*priority = PG_INT64_MAX;
+		return !q->col[ROLE_PRIORITY].notnull;
+	}
+	datum = index_getattr(w->scan->xs_itup, 1, w->scan->xs_itupdesc, &isnull);
+	if (isnull)
+		*priority = PG_INT64_MAX;
+	else if (type == INT2OID)
+		*priority = DatumGetInt16(datum);
+	else if (type == INT4OID)
+		*priority = DatumGetInt32(datum);
+	else
+		*priority = DatumGetInt64(datum);
+	return true;
+}
+
+/*
+ * WalkScanNextDue
+ *		When the level's next row comes due, by the index alone: a dead entry
+ *		counts, which costs one who waits an attempt in vain.
+ */
+void
+WalkScanNextDue(Walk *w)
+{
+	ScanKeyData keys[WALK_SCAN_KEYS];
+	int			n = put_priority(w, keys);
+	AttrNumber	attno = n + 1;
+	bool		isnull;
+	Datum		datum;
+
+	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
+			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
+	w->scan->xs_want_itup = true;
+	w->scan->numberOfKeys = n;
+	index_rescan(w->scan, keys, n, NULL, 0);
+	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
+		return;
+	datum = index_getattr(w->scan->xs_itup, attno, w->scan->xs_itupdesc,
+						  &isnull);
+	w->next_due = Min(w->next_due, DatumGetTimestampTz(datum));
+}
