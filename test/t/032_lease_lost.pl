@@ -99,9 +99,10 @@ for my $queue (sort keys %end)
 	dies($queue, $lease_end{$queue});
 }
 
-# --- the whole server
+# --- the whole server: the first crash may undo the claim, which does not wait
+# for the disk; after a crash claims do
 
-for my $round (1 .. 3)
+for my $round (1 .. 4)
 {
 	my ($pid, $backend, $attempt, $until) = consumer('crashed');
 
@@ -110,8 +111,9 @@ for my $round (1 .. 3)
 	$node->stop('immediate');
 	kill_client($pid);
 	$node->start;
+	last if $attempt == 3;
 }
-is($attempts{crashed}, ' 1 2 3', 'crashed: three deliveries');
+like($attempts{crashed}, qr/^ 1( 1)? 2 3$/, 'crashed: three deliveries, or one more');
 dies('crashed', $lease_end{crashed});
 
 # --- a cap that was lowered meanwhile
