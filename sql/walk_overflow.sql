@@ -14,13 +14,13 @@ SELECT inbox_adopt('many', claimed_at => 'claimed_at', attempt => 'attempt', pay
 	priority => 'priority', due_at => 'due_at', lease => '1 h');
 CREATE TABLE held (n serial, id bigint, receipt text);
 
--- 2000 levels, one row each and one that is not due
+-- 500 levels, one row each and one that is not due
 INSERT INTO many (id, payload, priority, due_at)
-	SELECT i, '1', i % 2000, CASE WHEN i <= 2000 THEN now() - interval '1 min' ELSE now() + interval '1 h' END
-	FROM generate_series(1, 4000) i;
--- leases of a thousand lengths
+	SELECT i, '1', i % 500, CASE WHEN i <= 500 THEN now() - interval '1 min' ELSE now() + interval '1 h' END
+	FROM generate_series(1, 1000) i;
+-- leases of 500 lengths
 DO $$ BEGIN
-	FOR i IN 1 .. 2000 LOOP
+	FOR i IN 1 .. 500 LOOP
 		INSERT INTO held (id, receipt) SELECT id::bigint, receipt FROM inbox_claim('many', 1, make_interval(secs => 100 + i % 1000));
 	END LOOP;
 END $$;
@@ -36,14 +36,14 @@ END $$;
 SELECT count(*), sum((id::int % 7 = 0)::int) FROM inbox_claim('many', 10000);
 SELECT count(*) FROM inbox_claim('many', 10);
 
--- and by hand, in a thousand statements and in one
+-- and by hand, in 250 statements and in one
 DO $$ BEGIN
-	FOR i IN 1 .. 1000 LOOP
+	FOR i IN 1 .. 250 LOOP
 		UPDATE many SET locked_until = NULL WHERE id = i * 2;
 	END LOOP;
 END $$;
 SELECT count(*), sum((id::int % 2 = 0)::int) FROM inbox_claim('many', 10000);
-UPDATE many SET locked_until = NULL, due_at = now() - interval '1 d' WHERE id > 2000 AND id % 3 = 0;
+UPDATE many SET locked_until = NULL, due_at = now() - interval '1 d' WHERE id > 500 AND id % 3 = 0;
 SELECT count(*), min(id::int) FROM inbox_claim('many', 10000);
 SELECT count(*) FROM inbox_claim('many', 10);
 
@@ -58,7 +58,7 @@ SELECT count(*) FROM many WHERE locked_until IS NULL AND due_at < now();
 -- savepoints without end, some rolled back
 DO $$ DECLARE n int; BEGIN
 	UPDATE many SET locked_until = NULL WHERE due_at < now();
-	FOR i IN 1 .. 1500 LOOP
+	FOR i IN 1 .. 600 LOOP
 		BEGIN
 			SELECT count(*) INTO n FROM inbox_claim('many', 1, make_interval(secs => 100 + i));
 			IF n <> 1 THEN RAISE 'claim % found nothing', i; END IF;
@@ -67,5 +67,5 @@ DO $$ DECLARE n int; BEGIN
 		END;
 	END LOOP;
 END $$;
-SELECT count(*) = (SELECT count(*) FROM many WHERE due_at < now()) - 1000 AS "the rest" FROM inbox_claim('many', 100000);
+SELECT count(*) = (SELECT count(*) FROM many WHERE due_at < now()) - 400 AS "the rest" FROM inbox_claim('many', 100000);
 DROP SCHEMA walk_overflow CASCADE;
