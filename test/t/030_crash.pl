@@ -23,7 +23,8 @@ my $calls = 60;    # of each client, before the server is stopped
 
 my $folder = PostgreSQL::Test::Utils::tempdir();
 my $json = JSON::PP->new->canonical;
-my $node = new_node('crash', "synchronous_commit = on");
+# what a crash may undo that did not wait for the disk is in 050_async.pl
+my $node = new_node('crash', "synchronous_commit = on", "inbox.async_claim = off");
 
 $node->safe_psql('postgres', q{
 	CREATE EXTENSION inbox;
