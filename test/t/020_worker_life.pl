@@ -81,6 +81,9 @@ $pid = $new;
 
 # the server treats it as any crash
 kill 'KILL', $pid;
+# the server may not have noticed yet, so look for what only a restart brings
+select(undef, undef, undef, 0.05) while eval { connect_db($node)->selectrow_array('SELECT 1 FROM pg_stat_activity WHERE pid = ?', undef, $pid) };
+wait_up($node);
 ok( $node->poll_query_until('postgres',
 		"SELECT count(*) = 3 FROM pg_stat_activity WHERE backend_type = 'inbox worker'
 		 AND datname IN ('d1', 'd2', 'prepared') AND pid <> $pid"),

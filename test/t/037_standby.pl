@@ -11,7 +11,8 @@ use PostgreSQL::Test::Utils;
 use QueueZoo;
 use Test::More;
 
-my $primary = new_node('primary');
+# what a standby has is what the primary has on disk
+my $primary = new_node('primary', 'inbox.async_claim = off');
 make_zoo($primary, 'zoo');
 my $picture = picture($primary, 'zoo');
 my $leases = leases($primary, 'zoo');

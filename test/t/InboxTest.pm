@@ -17,7 +17,7 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(new_node conf_lines worker_pid wait_worker wait_no_worker
   wait_pid_gone timed launcher_pid ticks_on starts_of ends_soon connect_db
-  fork_client kill_client sqlstate);
+  fork_client kill_client sqlstate wait_up);
 
 # a command that has to wait for nobody takes less than this, in seconds; the
 # server itself gives up after five
@@ -157,6 +157,26 @@ sub connect_db
 		'dbi:Pg:dbname=' . ($db // 'postgres') . ';host=' . $node->host . ';port=' . $node->port,
 		undef, undef,
 		{ AutoCommit => 1, RaiseError => 1, PrintError => 0, PrintWarn => 0, %attributes });
+}
+
+# Wait until a server that is coming up again takes connections.  A psql that
+# is refused ends before it has read its statement, which IPC::Run takes ill.
+sub wait_up
+{
+	my ($node) = @_;
+
+	for (1 .. 1800)
+	{
+		my $db = eval { connect_db($node) };
+
+		if ($db)
+		{
+			$db->disconnect;
+			return;
+		}
+		usleep(100_000);
+	}
+	die 'the server does not come up';
 }
 
 # A process that runs the code and ends, whatever happens in there; returns
