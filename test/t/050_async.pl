@@ -27,7 +27,7 @@ sub crash
 }
 
 # as after a clean start: a crash makes claims durable for a while
-sub clean { $node->restart('fast'); return; }
+sub clean { $node->stop('fast'); $node->start; return; }
 
 # is the last commit on disk?
 my $flushed = 'SELECT pg_current_wal_flush_lsn() >= pg_current_wal_insert_lsn()';
