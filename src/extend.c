@@ -8,12 +8,12 @@
 #include "postgres.h"
 
 #include "args.h"
-#include "quickcommit.h"
 #include "catalog/pg_type.h"
 #include "delta.h"
 #include "funcapi.h"
 #include "judge.h"
 #include "pending.h"
+#include "quickcommit.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 

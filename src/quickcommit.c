@@ -32,10 +32,10 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "quickcommit.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
+#include "quickcommit.h"
 #include "settings.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"

@@ -13,10 +13,10 @@
  */
 #include "postgres.h"
 
-#include "quickcommit.h"
 #include "database.h"
 #include "hints.h"
 #include "miscadmin.h"
+#include "quickcommit.h"
 #include "receipt.h"
 #include "shmem.h"
 #include "storage/ipc.h"
