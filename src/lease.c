@@ -92,6 +92,40 @@ read_time(TupleTableSlot *slot, AttrNumber attno, TimestampTz *value)
 }
 
 /*
+ * LeaseInDeadGroup
+ *		Is this the group in which the queue buries its dead letters?
+ */
+bool
+LeaseInDeadGroup(Queue *q, text *key)
+{
+	const char *dead = q->settings.dead_group;
+
+	return dead != NULL && strlen(dead) == VARSIZE_ANY_EXHDR(key) &&
+		memcmp(dead, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)) == 0;
+}
+
+/*
+ * read_group
+ *		What a row is in a FIFO queue.  A row that rests has a claimed_at that
+ *		is not before locked_until, which a claim never writes.
+ */
+static void
+read_group(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
+		   LeaseRow *row)
+{
+	bool		isnull = true;
+	Datum		datum = 0;
+
+	row->resting = row->leased && row->claimed &&
+		row->claimed_at >= row->locked_until;
+	if (attnos[ROLE_GROUP_KEY] != 0)
+		datum = slot_getattr(slot, attnos[ROLE_GROUP_KEY], &isnull);
+	row->grouped = !isnull &&
+		(q->settings.dead_group == NULL ||
+		 !LeaseInDeadGroup(q, DatumGetTextPP(datum)));
+}
+
+/*
  * LeaseReadRow
  *		Read the lease columns of a row version; attnos says where they are.
  */
@@ -105,6 +139,9 @@ LeaseReadRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
 	row->claimed = read_time(slot, attnos[ROLE_CLAIMED_AT], &row->claimed_at);
 	row->has_due = read_time(slot, attnos[ROLE_DUE_AT], &row->due_at);
 	row->finished = read_time(slot, attnos[ROLE_PROCESSED_AT], &ignored);
+	row->grouped = row->resting = false;
+	if (q->settings.fifo)
+		read_group(q, attnos, slot, row);
 	row->attempt = q->settings.attempt_base;
 	if (attnos[ROLE_ATTEMPT] != 0)
 	{
@@ -145,12 +182,12 @@ LeaseStateOf(Queue *q, const LeaseRow *row, TimestampTz now)
 	if (row->finished)
 		return LEASE_FINISHED;
 	if (row->leased && row->locked_until > now)
-		return LEASE_LIVE;
+		return row->resting ? LEASE_DELAYED : LEASE_LIVE;
 	if (LeaseSpent(q, row))
 		return LEASE_SPENT;
 	if (QueueHas(q, ROLE_DUE_AT) && (!row->has_due || row->due_at > now))
 		return LEASE_DELAYED;
-	return row->leased ? LEASE_EXPIRED : LEASE_READY;
+	return row->leased && !row->resting ? LEASE_EXPIRED : LEASE_READY;
 }
 
 /*
@@ -163,6 +200,22 @@ LeaseClaimable(Queue *q, const LeaseRow *row, TimestampTz now)
 	LeaseState	state = LeaseStateOf(q, row, now);
 
 	return state == LEASE_READY || state == LEASE_EXPIRED;
+}
+
+/*
+ * LeaseNextDue
+ *		When a row that is not claimable now may become so by the clock alone.
+ */
+TimestampTz
+LeaseNextDue(Queue *q, const LeaseRow *row, TimestampTz now)
+{
+	TimestampTz next = PG_INT64_MIN;
+
+	if (row->finished || LeaseSpent(q, row))
+		return PG_INT64_MAX;
+	if (QueueHas(q, ROLE_DUE_AT))
+		next = row->has_due ? row->due_at : PG_INT64_MAX;
+	return row->leased ? Max(next, row->locked_until) : next;
 }
 
 void
@@ -195,6 +248,30 @@ change_error(RowChange *change, Queue *q, const char *error)
 }
 
 /*
+ * take_instant
+ *		The claim instant of a lease that ends at *expiry.  In a FIFO queue it
+ *		must lie before, or the row would seem to rest.  It does not where the
+ *		row's last instant was the end of a pause that somebody has cut short:
+ *		nobody has had that one, so the row may go back behind it.  Where all
+ *		instants are ahead, because the clock was stepped back, the lease
+ *		lasts until they are not.
+ */
+static TimestampTz
+take_instant(Queue *q, const LeaseRow *row, TimestampTz now,
+			 TimestampTz *expiry)
+{
+	TimestampTz instant = ReceiptInstant(now, row);
+	LeaseRow	fresh = *row;
+
+	if (!q->settings.fifo || instant < *expiry)
+		return instant;
+	fresh.claimed = false;
+	instant = ReceiptInstant(now, &fresh);
+	*expiry = Max(*expiry, instant + 1);
+	return instant;
+}
+
+/*
  * ChangeTake
  *		What a claim writes: the lease, the claim instant, one more attempt.
  */
@@ -202,17 +279,18 @@ void
 ChangeTake(RowChange *change, Queue *q, const LeaseRow *row, TimestampTz now,
 		   int64 lease)
 {
+	TimestampTz expiry = now + lease * USECS_PER_SEC;
+
 	ChangeInit(change);
 	if (QueueHas(q, ROLE_CLAIMED_AT))
 	{
-		ChangeSet(change, ROLE_LOCKED_UNTIL,
-				  TimestampTzGetDatum(now + lease * USECS_PER_SEC));
 		ChangeSet(change, ROLE_CLAIMED_AT,
-				  TimestampTzGetDatum(ReceiptInstant(now, row)));
+				  TimestampTzGetDatum(take_instant(q, row, now, &expiry)));
+		ChangeSet(change, ROLE_LOCKED_UNTIL, TimestampTzGetDatum(expiry));
 	}
 	else
 		ChangeSet(change, ROLE_LOCKED_UNTIL,
-				  TimestampTzGetDatum(ReceiptExpiry(now + lease * USECS_PER_SEC)));
+				  TimestampTzGetDatum(ReceiptExpiry(expiry)));
 	if (QueueHas(q, ROLE_ATTEMPT))
 		ChangeSet(change, ROLE_ATTEMPT, LeaseAttemptDatum(q, row->attempt + 1));
 }
@@ -269,31 +347,60 @@ backoff(Queue *q, int64 deliveries)
 }
 
 /*
+ * rest
+ *		Let a head hold its group until a time, in its place.
+ */
+static void
+rest(RowChange *change, const LeaseRow *row, TimestampTz now,
+	 TimestampTz until)
+{
+	ChangeSet(change, ROLE_LOCKED_UNTIL, TimestampTzGetDatum(until));
+	ChangeSet(change, ROLE_CLAIMED_AT,
+			  TimestampTzGetDatum(Max(until, ReceiptInstant(now, row))));
+}
+
+/*
  * ChangeRetry
  *		End the lease and set the next due time; a delay of zero, or no column
- *		for it, leaves the row in its place.
+ *		for it, leaves the row in its place.  The head of a FIFO group rests
+ *		instead, if that is the queue's way.
  */
 void
 ChangeRetry(RowChange *change, Queue *q, const LeaseRow *row, TimestampTz now,
 			const Interval *delay, const char *error)
 {
+	bool		holds = row->grouped && !q->settings.fifo_requeue &&
+		QueueHas(q, ROLE_CLAIMED_AT);
+	TimestampTz until = now;
+
 	ChangeInit(change);
 	ChangeSetNull(change, ROLE_LOCKED_UNTIL);
 	change_error(change, q, error);
-	if (!QueueHas(q, ROLE_DUE_AT))
+	if (!holds && !QueueHas(q, ROLE_DUE_AT))
 		return;
 	if (delay == NULL)
-	{
-		int64		pause = backoff(q, row->attempt - q->settings.attempt_base);
-
-		if (pause > 0)
-			ChangeSet(change, ROLE_DUE_AT, TimestampTzGetDatum(now + pause));
-	}
+		until = now + backoff(q, row->attempt - q->settings.attempt_base);
 	else if (delay->time != 0 || delay->day != 0 || delay->month != 0)
-		ChangeSet(change, ROLE_DUE_AT,
-				  DirectFunctionCall2(timestamptz_pl_interval,
-									  TimestampTzGetDatum(now),
-									  IntervalPGetDatum(delay)));
+		until = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+														TimestampTzGetDatum(now),
+														IntervalPGetDatum(delay)));
+	if (until == now)
+		return;
+	if (holds)
+		rest(change, row, now, until);
+	else
+		ChangeSet(change, ROLE_DUE_AT, TimestampTzGetDatum(until));
+}
+
+/*
+ * ChangeLose
+ *		End a lease whose time is over, for good.
+ */
+void
+ChangeLose(RowChange *change)
+{
+	ChangeInit(change);
+	ChangeSetNull(change, ROLE_LOCKED_UNTIL);
 }
 
 /*

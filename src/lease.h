@@ -23,6 +23,10 @@ typedef struct LeaseRow
 	bool		has_due;
 	TimestampTz due_at;
 	bool		finished;		/* processed_at is not NULL */
+	/* in a FIFO queue */
+	bool		grouped;		/* it belongs to a group */
+	bool		resting;		/* locked_until is no lease, but the end of
+								 * the pause in which it holds its group */
 } LeaseRow;
 
 /* Every row is in exactly one of these. */
@@ -31,7 +35,7 @@ typedef enum LeaseState
 	LEASE_READY,				/* claimable, and not leased since it was
 								 * sent, retried or released */
 	LEASE_EXPIRED,				/* claimable, because its lease has ended */
-	LEASE_DELAYED,				/* not due yet, or parked */
+	LEASE_DELAYED,				/* not due yet, resting, or parked */
 	LEASE_LIVE,
 	LEASE_SPENT,				/* to be buried */
 	LEASE_FINISHED
@@ -47,6 +51,9 @@ extern int64 LeaseReported(Queue *q, const LeaseRow *row);
 extern bool LeaseSpent(Queue *q, const LeaseRow *row);
 extern LeaseState LeaseStateOf(Queue *q, const LeaseRow *row, TimestampTz now);
 extern bool LeaseClaimable(Queue *q, const LeaseRow *row, TimestampTz now);
+extern TimestampTz LeaseNextDue(Queue *q, const LeaseRow *row,
+								TimestampTz now);
+extern bool LeaseInDeadGroup(Queue *q, text *key);
 
 extern void ChangeInit(RowChange *change);
 extern void ChangeSet(RowChange *change, Role role, Datum value);
@@ -60,6 +67,7 @@ extern void ChangeFinish(RowChange *change, Queue *q, TimestampTz now,
 extern void ChangeRetry(RowChange *change, Queue *q, const LeaseRow *row,
 						TimestampTz now, const Interval *delay,
 						const char *error);
+extern void ChangeLose(RowChange *change);
 extern void ChangeRelease(RowChange *change, Queue *q, const LeaseRow *row,
 						  const char *error);
 extern Datum LeaseAttemptDatum(Queue *q, int64 attempt);

@@ -78,7 +78,7 @@ lock_row(RowWriter *w, Oid relid, ItemPointer tid, Snapshot snapshot,
 	if (LockVersion(leaf, tid, snapshot, LockTupleExclusive, LockWaitSkip, 0) != TM_Ok)
 		return false;
 	LeaseReadRow(w->q, leaf->attnos, leaf->old, &row);
-	return !row.leased || row.locked_until <= now;
+	return !row.leased || row.resting || row.locked_until <= now;
 }
 
 /*

@@ -9,6 +9,7 @@
 #define INBOX_WALK_H
 
 #include "access/genam.h"
+#include "access/stratnum.h"
 #include "hints.h"
 #include "lease.h"
 #include "write.h"
@@ -64,6 +65,7 @@ extern void WalkEnd(Walk *w);
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern RegProcedure WalkPriorityOperator(Oid type, StrategyNumber strategy);
 extern void WalkScanLevel(Walk *w);
 extern void WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
