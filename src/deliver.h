@@ -10,6 +10,7 @@
 
 #include "access/tupconvert.h"
 #include "fmgr.h"
+#include "hintkey.h"
 #include "nodes/execnodes.h"
 #include "write.h"
 
@@ -44,6 +45,8 @@ extern void DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot);
 /* deliversort.c */
 extern void DeliverLater(DeliverySink *sink, RowLeaf *leaf,
 						 TupleTableSlot *slot, Datum *values, bool *nulls);
+extern int	DeliverOrder(Queue *q, const HintKey *a, Datum a_id,
+						 const HintKey *b, Datum b_id);
 extern void DeliverSorted(DeliverySink *sink);
 
 #endif							/* INBOX_DELIVER_H */

@@ -60,21 +60,38 @@ DeliverLater(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * DeliverOrder
+ *		Which of two rows is first in claim order?
+ */
+int
+DeliverOrder(Queue *q, const HintKey *a, Datum a_id, const HintKey *b,
+			 Datum b_id)
+{
+	int			cmp;
+
+	if (q->integer_id)
+		return KeyCompare(a, b);
+	cmp = (a->priority > b->priority) - (a->priority < b->priority);
+	if (cmp == 0)
+		cmp = (a->due > b->due) - (a->due < b->due);
+	if (cmp != 0)
+		return cmp;
+	if (q->col[ROLE_ID].type == UUIDOID)
+		return ReceiptCompareIds(q, a_id, b_id);
+	return DatumGetInt32(DirectFunctionCall2Coll(bttextcmp,
+												 q->col[ROLE_ID].collation,
+												 a_id, b_id));
+}
+
 static int
 compare_rows(const void *a, const void *b, void *arg)
 {
-	Queue	   *q = ((DeliverySink *) arg)->q;
 	const SortedRow *x = (const SortedRow *) a;
 	const SortedRow *y = (const SortedRow *) b;
-	int			cmp = KeyCompare(&x->key, &y->key);
 
-	if (cmp != 0 || q->integer_id)
-		return cmp;
-	if (q->col[ROLE_ID].type == UUIDOID)
-		return ReceiptCompareIds(q, x->id, y->id);
-	return DatumGetInt32(DirectFunctionCall2Coll(bttextcmp,
-												 q->col[ROLE_ID].collation,
-												 x->id, y->id));
+	return DeliverOrder(((DeliverySink *) arg)->q, &x->key, x->id, &y->key,
+						y->id);
 }
 
 /*

@@ -93,26 +93,6 @@
 #define GROUP_LOCK		0x1b1
 
 /*
- * GroupOfRow
- *		The key of the FIFO group a row version belongs to; NULL: to none.
- */
-text *
-GroupOfRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot)
-{
-	bool		isnull;
-	Datum		datum;
-	text	   *key;
-
-	if (!q->settings.fifo || attnos[ROLE_GROUP_KEY] == 0)
-		return NULL;
-	datum = slot_getattr(slot, attnos[ROLE_GROUP_KEY], &isnull);
-	if (isnull)
-		return NULL;
-	key = DatumGetTextPP(datum);
-	return LeaseInDeadGroup(q, key) ? NULL : key;
-}
-
-/*
  * GroupBegin
  *		The shared hints are not followed here, but what is due to be opened is
  *		looked at, so that whoever waits knows when the next lease ends.
@@ -135,57 +115,6 @@ GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now, text *only)
 	g->direct = GroupWalkUsable(w);
 	if (g->direct)
 		GroupWalkBegin(g);
-}
-
-text *
-GroupCopyKey(GroupFind *g, const char *str, int len)
-{
-	text	   *copy = MemoryContextAlloc(g->cxt, VARHDRSZ + len);
-
-	SET_VARSIZE(copy, VARHDRSZ + len);
-	memcpy(VARDATA(copy), str, len);
-	return copy;
-}
-
-void
-GroupFreeKey(text **key)
-{
-	if (*key != NULL)
-		pfree(*key);
-	*key = NULL;
-}
-
-/*
- * GroupNextPart
- *		Begin the next part of the level's groups; false at the end.
- */
-bool
-GroupNextPart(GroupFind *g)
-{
-	g->scanning = false;
-	GroupFreeKey(&g->lower);
-	GroupFreeKey(&g->key);
-	switch (g->part)
-	{
-		case PART_NONE:
-			GroupFreeKey(&g->bound);
-			g->part = PART_UPTO;
-			if (g->cursor.known)
-			{
-				g->bound = GroupCopyKey(g, g->cursor.key, g->cursor.len);
-				g->lower = GroupCopyKey(g, g->cursor.key, g->cursor.len);
-				g->part = PART_AFTER;
-			}
-			return true;
-		case PART_AFTER:
-			g->part = PART_UPTO;
-			return true;
-		case PART_UPTO:
-		case PART_DONE:
-			g->part = PART_DONE;
-			break;
-	}
-	return false;
 }
 
 /*

@@ -9,12 +9,14 @@
 #define INBOX_GROUP_H
 
 #include "access/genam.h"
+#include "access/skey.h"
 #include "lease.h"
 #include "storage/lock.h"
 #include "write.h"
 
 #define GROUP_ENDED		64		/* ended leases of one group dealt with at
 								 * once */
+#define GROUP_SCAN_KEYS	4		/* at most */
 #define GROUP_CURSOR	192		/* bytes of a group's key that are remembered */
 
 /* a place to begin at */
@@ -115,21 +117,26 @@ extern bool GroupLeaseEnded(GroupFind *g, const LeaseRow *row, Oid relid,
 							ItemPointer tid);
 extern bool GroupIsHead(GroupFind *g, const LeaseRow *row,
 						const AttrNumber *attnos, TupleTableSlot *slot);
-extern text *GroupOfRow(Queue *q, const AttrNumber *attnos,
-						TupleTableSlot *slot);
-
-extern text *GroupCopyKey(GroupFind *g, const char *str, int len);
-extern void GroupFreeKey(text **key);
-extern bool GroupNextPart(GroupFind *g);
 
 /* groupwalk.c */
 extern bool GroupWalkUsable(RowWriter *w);
 extern void GroupWalkBegin(GroupFind *g);
 extern bool GroupWalkLevel(GroupFind *g);
 extern bool GroupWalkNext(GroupFind *g);
+extern void GroupWalkEnd(GroupFind *g);
+extern void GroupPutKey(ScanKey key, Relation index, AttrNumber attno,
+						StrategyNumber strategy, Oid subtype,
+						RegProcedure func, Datum value);
+extern void GroupPutNull(ScanKey key, AttrNumber attno);
+extern int	GroupPutLevel(GroupFind *g, ScanKey key, Relation index,
+						  AttrNumber attno);
+extern IndexScanDesc GroupScan(GroupFind *g, IndexScanDesc *scan,
+							   Relation index, Snapshot snapshot, ScanKey keys,
+							   int n, bool want_entry);
+
+/* grouplook.c */
 extern bool GroupWalkLook(GroupFind *g);
 extern bool GroupWalkLoose(GroupFind *g, ItemPointer tid);
-extern void GroupWalkEnd(GroupFind *g);
 
 /* groupsql.c */
 extern bool GroupSqlLevel(GroupFind *g);
@@ -144,5 +151,8 @@ extern void GroupShmemInit(void);
 extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
 extern void GroupCursorMove(Queue *q, int64 level, text *key);
 extern void GroupCursorTurn(Queue *q, bool loose_next);
+extern text *GroupCopyKey(GroupFind *g, const char *str, int len);
+extern void GroupFreeKey(text **key);
+extern bool GroupNextPart(GroupFind *g);
 
 #endif							/* INBOX_GROUP_H */

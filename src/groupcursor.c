@@ -187,3 +187,54 @@ GroupCursorTurn(Queue *q, bool loose_next)
 	c->loose_next = loose_next;
 	unlock_cursor(c);
 }
+
+text *
+GroupCopyKey(GroupFind *g, const char *str, int len)
+{
+	text	   *copy = MemoryContextAlloc(g->cxt, VARHDRSZ + len);
+
+	SET_VARSIZE(copy, VARHDRSZ + len);
+	memcpy(VARDATA(copy), str, len);
+	return copy;
+}
+
+void
+GroupFreeKey(text **key)
+{
+	if (*key != NULL)
+		pfree(*key);
+	*key = NULL;
+}
+
+/*
+ * GroupNextPart
+ *		Begin the next part of the level's groups; false at the end.
+ */
+bool
+GroupNextPart(GroupFind *g)
+{
+	g->scanning = false;
+	GroupFreeKey(&g->lower);
+	GroupFreeKey(&g->key);
+	switch (g->part)
+	{
+		case PART_NONE:
+			GroupFreeKey(&g->bound);
+			g->part = PART_UPTO;
+			if (g->cursor.known)
+			{
+				g->bound = GroupCopyKey(g, g->cursor.key, g->cursor.len);
+				g->lower = GroupCopyKey(g, g->cursor.key, g->cursor.len);
+				g->part = PART_AFTER;
+			}
+			return true;
+		case PART_AFTER:
+			g->part = PART_UPTO;
+			return true;
+		case PART_UPTO:
+		case PART_DONE:
+			g->part = PART_DONE;
+			break;
+	}
+	return false;
+}

@@ -76,8 +76,12 @@ compares(Relation index, int i, const RoleColumn *col, Role role)
 		index->rd_indcollation[i] == collation;
 }
 
-static bool
-serves(Relation index, const RoleColumn *col, GroupIndex which)
+/*
+ * IndexIsGroup
+ *		Does this index serve that purpose?
+ */
+bool
+IndexIsGroup(Relation index, const RoleColumn *col, GroupIndex which)
 {
 	Role		order[MAX_ORDER];
 	int			n = index_order(col, which, order);
@@ -120,7 +124,7 @@ IndexFindGroup(Relation rel, const RoleColumn *col, GroupIndex which,
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		if (serves(index, col, which) &&
+		if (IndexIsGroup(index, col, which) &&
 			(!bare || (!index->rd_index->indisunique &&
 					   index->rd_index->indnatts == n)))
 			found = RelationGetRelid(index);

@@ -18,11 +18,6 @@
  * this level as far as anybody without the lock can tell: if it is leased or
  * not due, the group need not be tried, which makes blocked groups cheap.
  *
- * The look at a group (steps 3 and 4 of group.c) must see all rows as one
- * snapshot does, yet leave no predicate locks, or at SERIALIZABLE two claims
- * would fail each other.  So the scans use SnapshotAny and each version is
- * tested against the snapshot by hand, as in locate.c.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -42,7 +37,6 @@
 #include "utils/timestamp.h"
 #include "walk.h"
 
-#define SCAN_KEYS	4			/* at most */
 #define STEP_OVER	6			/* entries of a group, before a descent */
 #define DEAD_FIRST	8			/* of rows that are gone, before a closer look */
 
@@ -52,16 +46,16 @@ key_attno(const GroupFind *g)
 	return QueueHas(g->q, ROLE_PRIORITY) ? 2 : 1;
 }
 
-static void
-put_key(ScanKey key, Relation index, AttrNumber attno, StrategyNumber strategy,
+void
+GroupPutKey(ScanKey key, Relation index, AttrNumber attno, StrategyNumber strategy,
 		Oid subtype, RegProcedure func, Datum value)
 {
 	ScanKeyEntryInitialize(key, 0, attno, strategy, subtype,
 						   index->rd_indcollation[attno - 1], func, value);
 }
 
-static void
-put_null(ScanKey key, AttrNumber attno)
+void
+GroupPutNull(ScanKey key, AttrNumber attno)
 {
 	ScanKeyEntryInitialize(key, SK_ISNULL | SK_SEARCHNULL, attno,
 						   InvalidStrategy, InvalidOid, InvalidOid, InvalidOid,
@@ -69,32 +63,24 @@ put_null(ScanKey key, AttrNumber attno)
 }
 
 /*
- * put_level
+ * GroupPutLevel
  *		An equality with the level's priority, where there are levels.
  *		Returns the number of keys added.
  */
-static int
-put_level(GroupFind *g, ScanKey key, Relation index, AttrNumber attno)
+int
+GroupPutLevel(GroupFind *g, ScanKey key, Relation index, AttrNumber attno)
 {
 	RoleColumn *col = &g->q->col[ROLE_PRIORITY];
 
 	if (!QueueHas(g->q, ROLE_PRIORITY))
 		return 0;
 	if (g->level == PG_INT64_MAX && !col->notnull)
-		put_null(key, attno);
+		GroupPutNull(key, attno);
 	else
-		put_key(key, index, attno, BTEqualStrategyNumber, INT8OID,
+		GroupPutKey(key, index, attno, BTEqualStrategyNumber, INT8OID,
 				WalkPriorityOperator(col->type, BTEqualStrategyNumber),
 				Int64GetDatum(g->level));
 	return 1;
-}
-
-static void
-rescan(IndexScanDesc scan, ScanKey keys, int n, bool want_entry)
-{
-	scan->xs_want_itup = want_entry;
-	scan->numberOfKeys = n;
-	index_rescan(scan, keys, n, NULL, 0);
 }
 
 bool
@@ -122,18 +108,24 @@ GroupWalkBegin(GroupFind *g)
 	g->loose_slot = table_slot_create(rel, NULL);
 }
 
-static IndexScanDesc
-begin_scan(GroupFind *g, IndexScanDesc *scan, Relation index,
-		   Snapshot snapshot)
+/*
+ * GroupScan
+ *		Begin, or begin anew, one of the scans.
+ */
+IndexScanDesc
+GroupScan(GroupFind *g, IndexScanDesc *scan, Relation index, Snapshot snapshot,
+		  ScanKey keys, int n, bool want_entry)
 {
-	MemoryContext old;
-
 	if (*scan == NULL)
 	{
-		old = MemoryContextSwitchTo(g->cxt);
-		*scan = BeginIndexScan(g->leaf->rel, index, snapshot, SCAN_KEYS);
+		MemoryContext old = MemoryContextSwitchTo(g->cxt);
+
+		*scan = BeginIndexScan(g->leaf->rel, index, snapshot, GROUP_SCAN_KEYS);
 		MemoryContextSwitchTo(old);
 	}
+	(*scan)->xs_want_itup = want_entry;
+	(*scan)->numberOfKeys = n;
+	index_rescan(*scan, keys, n, NULL, 0);
 	return *scan;
 }
 
@@ -167,7 +159,7 @@ static bool
 next_priority(GroupFind *g, int64 *priority)
 {
 	RoleColumn *col = &g->q->col[ROLE_PRIORITY];
-	IndexScanDesc scan = begin_scan(g, &g->groups, g->group_index, SnapshotSelf);
+	IndexScanDesc scan;
 	ScanKeyData key;
 	bool		isnull;
 	Datum		datum;
@@ -175,10 +167,11 @@ next_priority(GroupFind *g, int64 *priority)
 	if (g->started && g->level == PG_INT64_MAX)
 		return false;
 	if (g->started)
-		put_key(&key, g->group_index, 1, BTGreaterStrategyNumber, INT8OID,
+		GroupPutKey(&key, g->group_index, 1, BTGreaterStrategyNumber, INT8OID,
 				WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
 				Int64GetDatum(g->level));
-	rescan(scan, &key, g->started ? 1 : 0, true);
+	scan = GroupScan(g, &g->groups, g->group_index, SnapshotSelf, &key,
+					 g->started ? 1 : 0, true);
 	g->scanning = false;
 	*priority = PG_INT64_MAX;
 	if (index_getnext_tid(scan, ForwardScanDirection) == NULL)
@@ -198,11 +191,11 @@ next_priority(GroupFind *g, int64 *priority)
 static bool
 any_loose(GroupFind *g)
 {
-	IndexScanDesc scan = begin_scan(g, &g->loose, g->head_index, SnapshotSelf);
+	IndexScanDesc scan;
 	ScanKeyData key;
 
-	put_null(&key, 1);
-	rescan(scan, &key, 1, false);
+	GroupPutNull(&key, 1);
+	scan = GroupScan(g, &g->loose, g->head_index, SnapshotSelf, &key, 1, false);
 	return index_getnext_tid(scan, ForwardScanDirection) != NULL;
 }
 
@@ -234,18 +227,17 @@ GroupWalkLevel(GroupFind *g)
 static void
 scan_groups(GroupFind *g)
 {
-	ScanKeyData keys[SCAN_KEYS];
+	ScanKeyData keys[GROUP_SCAN_KEYS];
 	AttrNumber	attno = key_attno(g);
-	int			n = put_level(g, keys, g->group_index, 1);
+	int			n = GroupPutLevel(g, keys, g->group_index, 1);
 
 	if (g->lower != NULL)
-		put_key(&keys[n++], g->group_index, attno, BTGreaterStrategyNumber,
+		GroupPutKey(&keys[n++], g->group_index, attno, BTGreaterStrategyNumber,
 				TEXTOID, F_TEXT_GT, PointerGetDatum(g->lower));
 	if (g->part == PART_UPTO && g->bound != NULL)
-		put_key(&keys[n++], g->group_index, attno, BTLessEqualStrategyNumber,
+		GroupPutKey(&keys[n++], g->group_index, attno, BTLessEqualStrategyNumber,
 				TEXTOID, F_TEXT_LE, PointerGetDatum(g->bound));
-	rescan(begin_scan(g, &g->groups, g->group_index, SnapshotSelf), keys, n,
-		   true);
+	(void) GroupScan(g, &g->groups, g->group_index, SnapshotSelf, keys, n, true);
 	g->scanning = true;
 }
 
@@ -364,174 +356,4 @@ GroupWalkNext(GroupFind *g)
 		if (found)
 			return true;
 	}
-}
-
-/*
- * scan_rows
- *		The rows of the group at hand, by an index that begins with its key.
- */
-static IndexScanDesc
-scan_rows(GroupFind *g, IndexScanDesc *scan, Relation index)
-{
-	ScanKeyData key;
-
-	put_key(&key, index, 1, BTEqualStrategyNumber, TEXTOID, F_TEXTEQ,
-			PointerGetDatum(g->key));
-	rescan(begin_scan(g, scan, index, SnapshotAny), &key, 1, false);
-	return *scan;
-}
-
-/*
- * next_visible
- *		The next unfinished row of the scan that the snapshot sees.
- */
-static bool
-next_visible(GroupFind *g, IndexScanDesc scan, Snapshot snapshot,
-			 LeaseRow *row)
-{
-	while (index_getnext_slot(scan, ForwardScanDirection, g->slot))
-	{
-		if ((++g->steps & 0xff) == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (table_tuple_satisfies_snapshot(g->leaf->rel, g->slot, snapshot))
-		{
-			LeaseReadRow(g->q, g->leaf->attnos, g->slot, row);
-			if (!row->finished)
-				return true;
-		}
-		else
-			g->dead++;
-	}
-	return false;
-}
-
-/*
- * look_leases
- *		Step 3 of group.c.
- */
-static bool
-look_leases(GroupFind *g, Snapshot snapshot)
-{
-	IndexScanDesc scan = scan_rows(g, &g->leases, g->lease_index);
-	LeaseRow	row;
-
-	while (next_visible(g, scan, snapshot, &row))
-	{
-		if (!GroupLeaseEnded(g, &row, g->q->relid, &g->slot->tts_tid))
-			return false;
-	}
-	return true;
-}
-
-/*
- * look_head
- *		Step 4.
- */
-static bool
-look_head(GroupFind *g, Snapshot snapshot)
-{
-	IndexScanDesc scan = scan_rows(g, &g->heads, g->head_index);
-	LeaseRow	row;
-
-	if (!next_visible(g, scan, snapshot, &row))
-		return false;
-	return GroupIsHead(g, &row, g->leaf->attnos, g->slot);
-}
-
-/*
- * GroupWalkLook
- *		Steps 2 to 4, for the group at hand.
- */
-bool
-GroupWalkLook(GroupFind *g)
-{
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	bool		free = look_leases(g, snapshot) && look_head(g, snapshot);
-
-	ExecClearTuple(g->slot);
-	UnregisterSnapshot(snapshot);
-	return free;
-}
-
-static void
-scan_loose(GroupFind *g)
-{
-	Relation	index = g->head_index;
-	ScanKeyData keys[SCAN_KEYS];
-	int			n = 0;
-
-	if (g->loose_only)
-		put_key(&keys[n++], index, 1, BTEqualStrategyNumber, TEXTOID, F_TEXTEQ,
-				PointerGetDatum(g->only));
-	else
-		put_null(&keys[n++], 1);
-	n += put_level(g, &keys[n], index, 2);
-	if (QueueHas(g->q, ROLE_DUE_AT))
-		put_key(&keys[n], index, n + 1, BTLessEqualStrategyNumber,
-				TIMESTAMPTZOID, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(g->now));
-	n += QueueHas(g->q, ROLE_DUE_AT);
-	rescan(begin_scan(g, &g->loose, index, SnapshotSelf), keys, n, false);
-	g->loose_scanning = true;
-}
-
-/*
- * next_loose_due
- *		When the level's next row without a group comes due.
- */
-static void
-next_loose_due(GroupFind *g)
-{
-	Relation	index = g->head_index;
-	ScanKeyData keys[SCAN_KEYS];
-	int			n = 0;
-	AttrNumber	attno;
-	bool		isnull;
-
-	if (!QueueHas(g->q, ROLE_DUE_AT) || g->loose_only)
-		return;
-	put_null(&keys[n++], 1);
-	n += put_level(g, &keys[n], index, 2);
-	attno = n + 1;
-	put_key(&keys[n++], index, attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
-			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(g->now));
-	rescan(g->loose, keys, n, true);
-	if (index_getnext_tid(g->loose, ForwardScanDirection) == NULL)
-		return;
-	g->next_due = Min(g->next_due,
-					  DatumGetTimestampTz(index_getattr(g->loose->xs_itup, attno,
-														g->loose->xs_itupdesc,
-														&isnull)));
-}
-
-/*
- * GroupWalkLoose
- *		The next claimable row of the level that has no group, or is of the
- *		dead group that was asked for.
- */
-bool
-GroupWalkLoose(GroupFind *g, ItemPointer tid)
-{
-	if (!g->loose_scanning)
-		scan_loose(g);
-	while (index_getnext_tid(g->loose, ForwardScanDirection) != NULL)
-	{
-		LeaseRow	row;
-
-		if ((++g->steps & 0xff) == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (!index_fetch_heap(g->loose, g->loose_slot))
-		{
-			g->dead++;
-			continue;
-		}
-		LeaseReadRow(g->q, g->leaf->attnos, g->loose_slot, &row);
-		if (LeaseClaimable(g->q, &row, g->now))
-		{
-			*tid = g->loose_slot->tts_tid;
-			return true;
-		}
-	}
-	ExecClearTuple(g->loose_slot);
-	next_loose_due(g);
-	return false;
 }

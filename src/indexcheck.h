@@ -31,6 +31,8 @@ extern bool IndexIsClaim(Relation index, const RoleColumn *col);
 extern void IndexWarn(Relation rel, const RoleColumn *col, bool fifo);
 
 /* groupindex.c */
+extern bool IndexIsGroup(Relation index, const RoleColumn *col,
+						 GroupIndex which);
 extern Oid	IndexFindGroup(Relation rel, const RoleColumn *col,
 						   GroupIndex which, bool bare);
 extern char *IndexGroupSql(Oid relid, const RoleColumn *col, GroupIndex which,

@@ -92,40 +92,6 @@ read_time(TupleTableSlot *slot, AttrNumber attno, TimestampTz *value)
 }
 
 /*
- * LeaseInDeadGroup
- *		Is this the group in which the queue buries its dead letters?
- */
-bool
-LeaseInDeadGroup(Queue *q, text *key)
-{
-	const char *dead = q->settings.dead_group;
-
-	return dead != NULL && strlen(dead) == VARSIZE_ANY_EXHDR(key) &&
-		memcmp(dead, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)) == 0;
-}
-
-/*
- * read_group
- *		What a row is in a FIFO queue.  A row that rests has a claimed_at that
- *		is not before locked_until, which a claim never writes.
- */
-static void
-read_group(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
-		   LeaseRow *row)
-{
-	bool		isnull = true;
-	Datum		datum = 0;
-
-	row->resting = row->leased && row->claimed &&
-		row->claimed_at >= row->locked_until;
-	if (attnos[ROLE_GROUP_KEY] != 0)
-		datum = slot_getattr(slot, attnos[ROLE_GROUP_KEY], &isnull);
-	row->grouped = !isnull &&
-		(q->settings.dead_group == NULL ||
-		 !LeaseInDeadGroup(q, DatumGetTextPP(datum)));
-}
-
-/*
  * LeaseReadRow
  *		Read the lease columns of a row version; attnos says where they are.
  */
@@ -141,7 +107,7 @@ LeaseReadRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
 	row->finished = read_time(slot, attnos[ROLE_PROCESSED_AT], &ignored);
 	row->grouped = row->resting = false;
 	if (q->settings.fifo)
-		read_group(q, attnos, slot, row);
+		LeaseReadGroup(q, attnos, slot, row);
 	row->attempt = q->settings.attempt_base;
 	if (attnos[ROLE_ATTEMPT] != 0)
 	{
@@ -202,22 +168,6 @@ LeaseClaimable(Queue *q, const LeaseRow *row, TimestampTz now)
 	return state == LEASE_READY || state == LEASE_EXPIRED;
 }
 
-/*
- * LeaseNextDue
- *		When a row that is not claimable now may become so by the clock alone.
- */
-TimestampTz
-LeaseNextDue(Queue *q, const LeaseRow *row, TimestampTz now)
-{
-	TimestampTz next = PG_INT64_MIN;
-
-	if (row->finished || LeaseSpent(q, row))
-		return PG_INT64_MAX;
-	if (QueueHas(q, ROLE_DUE_AT))
-		next = row->has_due ? row->due_at : PG_INT64_MAX;
-	return row->leased ? Max(next, row->locked_until) : next;
-}
-
 void
 ChangeInit(RowChange *change)
 {
@@ -248,30 +198,6 @@ change_error(RowChange *change, Queue *q, const char *error)
 }
 
 /*
- * take_instant
- *		The claim instant of a lease that ends at *expiry.  In a FIFO queue it
- *		must lie before, or the row would seem to rest.  It does not where the
- *		row's last instant was the end of a pause that somebody has cut short:
- *		nobody has had that one, so the row may go back behind it.  Where all
- *		instants are ahead, because the clock was stepped back, the lease
- *		lasts until they are not.
- */
-static TimestampTz
-take_instant(Queue *q, const LeaseRow *row, TimestampTz now,
-			 TimestampTz *expiry)
-{
-	TimestampTz instant = ReceiptInstant(now, row);
-	LeaseRow	fresh = *row;
-
-	if (!q->settings.fifo || instant < *expiry)
-		return instant;
-	fresh.claimed = false;
-	instant = ReceiptInstant(now, &fresh);
-	*expiry = Max(*expiry, instant + 1);
-	return instant;
-}
-
-/*
  * ChangeTake
  *		What a claim writes: the lease, the claim instant, one more attempt.
  */
@@ -285,7 +211,7 @@ ChangeTake(RowChange *change, Queue *q, const LeaseRow *row, TimestampTz now,
 	if (QueueHas(q, ROLE_CLAIMED_AT))
 	{
 		ChangeSet(change, ROLE_CLAIMED_AT,
-				  TimestampTzGetDatum(take_instant(q, row, now, &expiry)));
+				  TimestampTzGetDatum(LeaseInstant(q, row, now, &expiry)));
 		ChangeSet(change, ROLE_LOCKED_UNTIL, TimestampTzGetDatum(expiry));
 	}
 	else
@@ -347,19 +273,6 @@ backoff(Queue *q, int64 deliveries)
 }
 
 /*
- * rest
- *		Let a head hold its group until a time, in its place.
- */
-static void
-rest(RowChange *change, const LeaseRow *row, TimestampTz now,
-	 TimestampTz until)
-{
-	ChangeSet(change, ROLE_LOCKED_UNTIL, TimestampTzGetDatum(until));
-	ChangeSet(change, ROLE_CLAIMED_AT,
-			  TimestampTzGetDatum(Max(until, ReceiptInstant(now, row))));
-}
-
-/*
  * ChangeRetry
  *		End the lease and set the next due time; a delay of zero, or no column
  *		for it, leaves the row in its place.  The head of a FIFO group rests
@@ -387,20 +300,9 @@ ChangeRetry(RowChange *change, Queue *q, const LeaseRow *row, TimestampTz now,
 	if (until == now)
 		return;
 	if (holds)
-		rest(change, row, now, until);
+		ChangeRest(change, row, now, until);
 	else
 		ChangeSet(change, ROLE_DUE_AT, TimestampTzGetDatum(until));
-}
-
-/*
- * ChangeLose
- *		End a lease whose time is over, for good.
- */
-void
-ChangeLose(RowChange *change)
-{
-	ChangeInit(change);
-	ChangeSetNull(change, ROLE_LOCKED_UNTIL);
 }
 
 /*

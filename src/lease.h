@@ -51,9 +51,6 @@ extern int64 LeaseReported(Queue *q, const LeaseRow *row);
 extern bool LeaseSpent(Queue *q, const LeaseRow *row);
 extern LeaseState LeaseStateOf(Queue *q, const LeaseRow *row, TimestampTz now);
 extern bool LeaseClaimable(Queue *q, const LeaseRow *row, TimestampTz now);
-extern TimestampTz LeaseNextDue(Queue *q, const LeaseRow *row,
-								TimestampTz now);
-extern bool LeaseInDeadGroup(Queue *q, text *key);
 
 extern void ChangeInit(RowChange *change);
 extern void ChangeSet(RowChange *change, Role role, Datum value);
@@ -67,9 +64,20 @@ extern void ChangeFinish(RowChange *change, Queue *q, TimestampTz now,
 extern void ChangeRetry(RowChange *change, Queue *q, const LeaseRow *row,
 						TimestampTz now, const Interval *delay,
 						const char *error);
-extern void ChangeLose(RowChange *change);
 extern void ChangeRelease(RowChange *change, Queue *q, const LeaseRow *row,
 						  const char *error);
 extern Datum LeaseAttemptDatum(Queue *q, int64 attempt);
+
+/* leasegroup.c */
+extern bool LeaseInDeadGroup(Queue *q, text *key);
+extern void LeaseReadGroup(Queue *q, const AttrNumber *attnos,
+						   TupleTableSlot *slot, LeaseRow *row);
+extern TimestampTz LeaseNextDue(Queue *q, const LeaseRow *row,
+								TimestampTz now);
+extern TimestampTz LeaseInstant(Queue *q, const LeaseRow *row, TimestampTz now,
+								TimestampTz *expiry);
+extern void ChangeRest(RowChange *change, const LeaseRow *row, TimestampTz now,
+					   TimestampTz until);
+extern void ChangeLose(RowChange *change);
 
 #endif							/* INBOX_LEASE_H */

@@ -42,6 +42,26 @@ read_ids(Queue *q, const ArgArray *ids)
 }
 
 /*
+ * group_of_row
+ *		The key of the FIFO group a row version belongs to; NULL: to none.
+ */
+static text *
+group_of_row(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot)
+{
+	bool		isnull;
+	Datum		datum;
+	text	   *key;
+
+	if (!q->settings.fifo || attnos[ROLE_GROUP_KEY] == 0)
+		return NULL;
+	datum = slot_getattr(slot, attnos[ROLE_GROUP_KEY], &isnull);
+	if (isnull)
+		return NULL;
+	key = DatumGetTextPP(datum);
+	return LeaseInDeadGroup(q, key) ? NULL : key;
+}
+
+/*
  * begin_groups
  *		What a FIFO group allows is found out as in a claim.
  */
@@ -84,7 +104,7 @@ stamp_row(Claim *c, GroupFind *groups, RowLeaf *leaf, ItemPointer tid,
 
 	if (grouped)
 	{
-		key = GroupOfRow(c->q, leaf->attnos, leaf->old);
+		key = group_of_row(c->q, leaf->attnos, leaf->old);
 		key = GroupCopyKey(groups, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 		if (!GroupTry(groups, key, relid, tid))
 			return;
