@@ -104,6 +104,7 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 
 	leaf->rules = rel->rd_rules != NULL || root->rd_rules != NULL;
 	leaf->has_checks = rel->rd_att->constr && rel->rd_att->constr->num_check > 0;
+	leaf->needs_executor = WriteNeedsExecutor(rel);
 	leaf->direct_update = !may_move(q, rel) &&
 		has_rights(q->relid, ACL_SELECT | ACL_UPDATE) &&
 		WriterNeedsSql(q, rel, root, TRIGGER_TYPE_UPDATE) == NULL;
