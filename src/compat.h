@@ -91,7 +91,13 @@ BeginIndexScan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 #endif
 }
 
-/* index entries for a row just inserted; 16 can limit them to some kinds */
+/* 16 can limit the index entries of a new version to some kinds of index */
+#if PG_VERSION_NUM < 160000
+typedef bool TU_UpdateIndexes;
+#define TU_None			false
+#endif
+
+/* index entries for a row just inserted */
 static inline List *
 InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 {
@@ -100,6 +106,19 @@ InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 								 false);
 #else
 	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
+/* and for the new version of one, where simple_table_tuple_update asks for it */
+static inline List *
+UpdateIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate,
+				  TU_UpdateIndexes which)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(rri, slot, estate, true, false, NULL, NIL,
+								 which == TU_Summarizing);
+#else
+	return ExecInsertIndexTuples(rri, slot, estate, true, false, NULL, NIL);
 #endif
 }
 
