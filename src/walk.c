@@ -336,6 +336,7 @@ WalkEnd(Walk *w)
 {
 	if (w->unpassed > 0)
 		WalkPassTo(w, &w->seen);
+	WalkNoteLeased(w);
 	TotalsWalked(w->q, w->steps, w->dead, w->taken);
 	index_endscan(w->scan);
 	ExecDropSingleTupleTableSlot(w->slot);

@@ -66,6 +66,7 @@ extern void WalkEnd(Walk *w);
 /* walkpass.c */
 extern void WalkReadHints(Walk *w);
 extern void WalkAddLeased(Walk *w, const LeaseRow *row);
+extern void WalkNoteLeased(Walk *w);
 extern void WalkPassTo(Walk *w, const HintKey *to);
 extern bool WalkIdle(Walk *w);
 extern bool WalkReserve(Walk *w);

@@ -47,11 +47,11 @@ WalkReadHints(Walk *w)
 }
 
 /*
- * note_leased
+ * WalkNoteLeased
  *		Note the run of leased rows at hand, before it is passed.
  */
-static void
-note_leased(Walk *w)
+void
+WalkNoteLeased(Walk *w)
 {
 	if (w->leased.any && w->passing)
 		HintsPassLeased(&w->view, w->leased.until,
@@ -71,7 +71,7 @@ WalkAddLeased(Walk *w, const LeaseRow *row)
 
 	if (run->any &&
 		run->until / USECS_PER_SEC != row->locked_until / USECS_PER_SEC)
-		note_leased(w);
+		WalkNoteLeased(w);
 	if (!run->any)
 	{
 		run->any = true;
@@ -95,7 +95,7 @@ WalkPassTo(Walk *w, const HintKey *to)
 	HintRange	passed = {w->from, *to};
 
 	w->unpassed = 0;
-	note_leased(w);
+	WalkNoteLeased(w);
 	if (KeyCompare(&w->from, to) > 0)
 		return;
 	if (w->passing)
@@ -165,7 +165,7 @@ WalkReserve(Walk *w)
 	run.lo = w->from;
 	WalkScanAhead(w, w->max_rows - w->taken, &run.hi);
 	run.hi = KeyMin(&run.hi, &w->view.open.range[w->range].hi);
-	note_leased(w);
+	WalkNoteLeased(w);
 	PendingRoom();
 	switch (HintsReserve(&w->view, &w->keys.lo, &run))
 	{
