@@ -115,6 +115,23 @@ joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
 					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)));
 }
 
+/*
+ * PendingRoom
+ *		Make sure that the next entry can be added.
+ */
+void
+PendingRoom(void)
+{
+	if (nentries < size)
+		return;
+	size = Max(2 * size, 32);
+	if (entries == NULL)
+		entries = MemoryContextAlloc(TopTransactionContext,
+									 size * sizeof(PendingEntry));
+	else
+		entries = repalloc(entries, size * sizeof(PendingEntry));
+}
+
 static void
 add_entry(const PendingEntry *entry)
 {
@@ -137,15 +154,7 @@ add_entry(const PendingEntry *entry)
 		e->sum += entry->sum;
 		return;
 	}
-	if (nentries == size)
-	{
-		size = Max(2 * size, 32);
-		if (entries == NULL)
-			entries = MemoryContextAlloc(TopTransactionContext,
-										 size * sizeof(PendingEntry));
-		else
-			entries = repalloc(entries, size * sizeof(PendingEntry));
-	}
+	PendingRoom();
 	entries[nentries++] = *entry;
 }
 
@@ -290,8 +299,8 @@ PendingNote(Queue *q, TimestampTz until, const HintRange *keys)
 
 /*
  * PendingPassed
- *		A claim is about to pass these keys, and may have seen there what this
- *		transaction itself has written.
+ *		A claim has reserved these keys; or it is about to pass them, and may
+ *		have seen there what this transaction itself has written.
  */
 void
 PendingPassed(QueueHints *hints, const HintRange *keys)
@@ -312,24 +321,50 @@ PendingOpenAll(Oid relid)
 }
 
 /*
+ * What this transaction itself has made claimable, or has leased for a time
+ * that is over.
+ */
+static bool
+is_own(const PendingEntry *e, const QueueHints *hints, TimestampTz now)
+{
+	return e->hints == hints &&
+		(e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
+		 ((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER ||
+		   e->kind == PENDING_NOTE) && e->until <= now));
+}
+
+/*
  * PendingOwn
- *		Add to an open set what this transaction itself has made claimable, or
- *		has leased for a time that is over: it sees its own rows already.
+ *		Add to an open set what this transaction itself has made claimable: it
+ *		sees its own rows already.
  */
 void
 PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 {
 	for (int i = 0; i < nentries; i++)
 	{
+		if (is_own(&entries[i], hints, now))
+			(void) OpenAdd(open, &entries[i].keys);
+	}
+}
+
+/*
+ * PendingOwns
+ *		Has it made this key's row claimable?
+ */
+bool
+PendingOwns(QueueHints *hints, const HintKey *key, TimestampTz now)
+{
+	for (int i = 0; i < nentries; i++)
+	{
 		PendingEntry *e = &entries[i];
 
-		if (e->hints != hints)
-			continue;
-		if (e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
-			((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER ||
-			  e->kind == PENDING_NOTE) && e->until <= now))
-			(void) OpenAdd(open, &e->keys);
+		if (is_own(e, hints, now) &&
+			KeyCompare(&e->keys.lo, key) <= 0 &&
+			KeyCompare(&e->keys.hi, key) >= 0)
+			return true;
 	}
+	return false;
 }
 
 /*

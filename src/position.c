@@ -51,6 +51,21 @@ OpenContains(const OpenSet *set, const HintKey *key)
 	return i < set->n && KeyCompare(&set->range[i].lo, key) <= 0;
 }
 
+/*
+ * OpenEnd
+ *		The end of the range that contains a key; false when there is none.
+ */
+bool
+OpenEnd(const OpenSet *set, const HintKey *key, HintKey *end)
+{
+	int			i = first_reaching(set, key);
+
+	if (i == set->n || KeyCompare(&set->range[i].lo, key) > 0)
+		return false;
+	*end = set->range[i].hi;
+	return true;
+}
+
 static void
 replace(OpenSet *set, int from, int count, const HintRange *by, int nby)
 {

@@ -130,10 +130,57 @@ WalkScanLevel(Walk *w)
 	if (QueueHas(q, ROLE_DUE_AT))
 		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
 				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
-	w->scan->xs_want_itup = false;
+	/* for WalkScanAhead */
+	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
 	w->scanning = true;
+}
+
+static int64
+entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
+			int64 null_value)
+{
+	RoleColumn *col = &w->q->col[role];
+	bool		isnull;
+	Datum		datum;
+
+	if (col->attno == 0)
+		return 0;
+	datum = index_getattr(itup, *attno, RelationGetDescr(w->index), &isnull);
+	(*attno)++;
+	if (isnull)
+		return null_value;
+	switch (col->type)
+	{
+		case INT2OID:
+			return DatumGetInt16(datum);
+		case INT4OID:
+			return DatumGetInt32(datum);
+		default:
+			return DatumGetInt64(datum);
+	}
+}
+
+/*
+ * WalkScanAhead
+ *		The key of the last of so many entries of the level's scan, beginning
+ *		with the one at hand; of no more than have been read already, which is
+ *		one page of the index.
+ */
+void
+WalkScanAhead(Walk *w, int64 entries, HintKey *key)
+{
+	BTScanOpaque scan = (BTScanOpaque) w->scan->opaque;
+	BTScanPos	pos = &scan->currPos;
+	int			last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
+	IndexTuple	itup = (IndexTuple) (scan->currTuples +
+									 pos->items[last].tupleOffset);
+	AttrNumber	attno = 1;
+
+	key->priority = entry_value(w, itup, &attno, ROLE_PRIORITY, PG_INT64_MAX);
+	key->due = entry_value(w, itup, &attno, ROLE_DUE_AT, PG_INT64_MAX);
+	key->id = entry_value(w, itup, &attno, ROLE_ID, 0);
 }
 
 /*
