@@ -31,7 +31,8 @@ typedef struct Walk
 	text	   *group;			/* only rows of this group_key, or NULL */
 	Relation	index;
 	IndexScanDesc scan;
-	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
+	ScanKeyData lower_keys[2];	/* of the scan's bounds */
+	ScanKeyData upper_keys[2];
 	TupleTableSlot *slot;		/* the row at hand */
 	HintView	view;
 	int			range;			/* of view.open, being walked */
@@ -64,6 +65,7 @@ extern void WalkEnd(Walk *w);
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern bool WalkRangeEnds(const Walk *w);
 extern void WalkScanLevel(Walk *w);
 extern void WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
