@@ -263,7 +263,7 @@ add_leased(Walk *w, const LeaseRow *row)
 	LeasedRun  *run = &w->leased;
 
 	if (run->any &&
-		run->until / USECS_PER_SEC != row->locked_until / USECS_PER_SEC)
+		LedgerGrain(run->until) != LedgerGrain(row->locked_until))
 		note_leased(w);
 	if (!run->any)
 	{

@@ -17,7 +17,7 @@
 typedef struct LeasedRun
 {
 	bool		any;
-	TimestampTz until;			/* the first that ends; all in one second */
+	TimestampTz until;			/* the first that ends; all in one grain */
 	TimestampTz claimed;		/* when the first was claimed, if that is
 								 * known */
 	HintRange	keys;
