@@ -307,27 +307,31 @@ HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
 	LWLockRelease(&h->lock);
 }
 
+/*
+ * Where there is no room for one more, the retry is widened that is closest
+ * by: what lies between is walked again.
+ */
 static bool
 add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 		  TimestampTz now)
 {
 	Retry	   *r = NULL;
-	Retry	   *last = NULL;
+	double		distance = 0;
 	int			n = 0;
 
-	for (int i = 0; i < h->nretries && r == NULL; i++)
+	for (int i = 0; i < h->nretries; i++)
 	{
-		HintRange  *old = &h->retry[i].keys;
+		double		d = RangeDistance(&h->retry[i].keys, keys);
 
 		if (h->retry[i].xid != xid)
 			continue;
-		last = &h->retry[i];
-		n++;
-		if (KeyCompare(&old->lo, &keys->hi) <= 0 &&
-			KeyCompare(&old->hi, &keys->lo) >= 0)
-			r = last;
+		if (n++ == 0 || d < distance)
+		{
+			r = &h->retry[i];
+			distance = d;
+		}
 	}
-	if (r == NULL && h->nretries < MAX_RETRIES &&
+	if ((r == NULL || distance > 0) && h->nretries < MAX_RETRIES &&
 		n < (TransactionIdIsValid(xid) ? 1 : MAX_LOCKED))
 	{
 		r = &h->retry[h->nretries++];
@@ -335,8 +339,6 @@ add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 		r->xid = xid;
 		r->when = now + RETRY_AFTER;
 	}
-	if (r == NULL)
-		r = last;
 	/* all are other transactions' watches */
 	if (r == NULL)
 		return false;

@@ -124,6 +124,18 @@ end_level(Walk *w)
 		WalkScanNextDue(w);
 }
 
+/*
+ * end_range
+ *		The range at hand ends within the level, and is all walked.
+ */
+static void
+end_range(Walk *w)
+{
+	WalkPassTo(w, &current_range(w)->hi);
+	w->scanning = false;
+	w->range++;
+}
+
 static HintKey
 lowest_of(int64 priority)
 {
@@ -241,19 +253,17 @@ WalkNext(Walk *w, ItemPointer tid)
 			return false;
 		if (!next_row(w))
 		{
-			if (!advance(w))
+			/* not so when the walk goes on behind others */
+			if (w->scanning && WalkRangeEnds(w))
+				end_range(w);
+			else if (!advance(w))
 				return false;
 			continue;
 		}
 		KeysOfRow(q, w->leaf->attnos, w->slot, &w->keys);
 		if (KeyCompare(&w->keys.lo, &current_range(w)->hi) > 0)
 		{
-			/* the range ends within the level, and is all walked */
-			WalkPassTo(w, &current_range(w)->hi);
-			w->scanning = false;
-			w->range++;
-			if (!advance(w))
-				return false;
+			end_range(w);
 			continue;
 		}
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);

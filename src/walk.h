@@ -17,7 +17,7 @@
 typedef struct LeasedRun
 {
 	bool		any;
-	TimestampTz until;			/* the first that ends; all in one second */
+	TimestampTz until;			/* the first that ends; all in one grain */
 	TimestampTz claimed;		/* when the first was claimed, if that is
 								 * known */
 	HintRange	keys;
@@ -31,7 +31,8 @@ typedef struct Walk
 	text	   *group;			/* only rows of this group_key, or NULL */
 	Relation	index;
 	IndexScanDesc scan;
-	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
+	ScanKeyData lower_keys[2];	/* of the scan's bounds */
+	ScanKeyData upper_keys[2];
 	TupleTableSlot *slot;		/* the row at hand */
 	HintView	view;
 	int			range;			/* of view.open, being walked */
@@ -75,6 +76,7 @@ extern void WalkLeave(Walk *w);
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern bool WalkRangeEnds(const Walk *w);
 extern void WalkScanLevel(Walk *w);
 extern void WalkScanAhead(Walk *w, int64 entries, HintKey *key);
 extern void WalkScanNextDue(Walk *w);

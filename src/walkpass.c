@@ -70,7 +70,7 @@ WalkAddLeased(Walk *w, const LeaseRow *row)
 	LeasedRun  *run = &w->leased;
 
 	if (run->any &&
-		run->until / USECS_PER_SEC != row->locked_until / USECS_PER_SEC)
+		LedgerGrain(run->until) != LedgerGrain(row->locked_until))
 		WalkNoteLeased(w);
 	if (!run->any)
 	{

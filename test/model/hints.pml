@@ -20,7 +20,7 @@
 #define MAXLOG	4
 #define NEVER	100
 #define NONE	9
-#define LEN		2			/* of a lease; two ticks are one second */
+#define LEN		2			/* of a lease; two ticks are one grain of the ledger */
 #define BY_HAND	16			/* a lease made by hand: no telling it from a claim's */
 
 #define BIT(k)		(1 << (k))
@@ -867,7 +867,7 @@ inline look_at(key)
 	changed[x] = 0
 }
 
-/* the run of live leases at hand; one run is all of one second */
+/* the run of live leases at hand; one run is all of one grain */
 inline add_leased(key)
 {
 	if
