@@ -249,6 +249,8 @@ next_loose(GroupFind *g, Oid *relid, ItemPointer tid)
 	bool		found;
 
 	*relid = g->q->relid;
+	/* what was found of the groups tried before */
+	g->nended = 0;
 	found = g->direct ? GroupWalkLoose(g, tid) : GroupSqlLoose(g, relid, tid);
 	g->loose_row = true;
 	return found;
@@ -302,7 +304,6 @@ the_one(GroupFind *g, Oid *relid, ItemPointer tid)
 bool
 GroupNext(GroupFind *g, Oid *relid, ItemPointer tid)
 {
-	g->nended = 0;
 	if (g->only != NULL && !g->loose_only)
 		return the_one(g, relid, tid);
 	for (;;)
