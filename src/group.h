@@ -17,7 +17,7 @@
 #define GROUP_ENDED		64		/* ended leases of one group dealt with at
 								 * once */
 #define GROUP_SCAN_KEYS	4		/* at most */
-#define GROUP_CURSOR	192		/* bytes of a group's key that are remembered */
+#define GROUP_CURSOR	128		/* bytes of a group's key that are remembered */
 
 /* a place to begin at */
 typedef struct GroupCursor
@@ -77,6 +77,8 @@ typedef struct GroupFind
 	text	   *lower;			/* all up to this key are done, or NULL */
 	text	   *key;			/* the group at hand */
 	bool		scanning;
+	bool		at_entry;		/* the scan is at an entry not yet looked at */
+	bool		across;			/* it goes on to the next level by itself */
 	bool		passing;		/* the group at hand is decided */
 	int			passed;			/* entries of it gone to since, or dead before */
 

@@ -6,8 +6,8 @@
  * Groups are served in turn: a claim begins after the group that the last one
  * ended at.  So there is a cursor for each level of priority in use, or the
  * groups of one level that come late in the index would starve whenever
- * another level gets a message now and then.  A level that has none, because
- * too many are in use, begins where the queue's last claim ended.
+ * another level gets a message now and then.  With more levels in use than
+ * there is room for, those served longest ago begin with their first group.
  *
  * A cursor is a bound, never a truth: whatever it holds, each group of a level
  * is gone to once.  So it may be lost, belong to another table by now, or be
@@ -30,7 +30,7 @@
 #include "storage/spin.h"
 #include "utils/builtins.h"
 
-#define LEVELS		8			/* of a queue, with a cursor of their own */
+#define LEVELS		12			/* of a queue, with a cursor of their own */
 #define OWN_QUEUES	16			/* remembered without shared memory */
 
 typedef struct LevelCursor
@@ -121,14 +121,7 @@ GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor)
 	{
 		LevelCursor *l = &c->level[i];
 
-		if (!l->used)
-			continue;
-		if (l->level == level)
-		{
-			found = l;
-			break;
-		}
-		if (found == NULL || l->turn > found->turn)
+		if (l->used && l->level == level)
 			found = l;
 	}
 	cursor->known = found != NULL;

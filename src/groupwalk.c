@@ -48,7 +48,7 @@ key_attno(const GroupFind *g)
 
 void
 GroupPutKey(ScanKey key, Relation index, AttrNumber attno, StrategyNumber strategy,
-		Oid subtype, RegProcedure func, Datum value)
+			Oid subtype, RegProcedure func, Datum value)
 {
 	ScanKeyEntryInitialize(key, 0, attno, strategy, subtype,
 						   index->rd_indcollation[attno - 1], func, value);
@@ -78,8 +78,8 @@ GroupPutLevel(GroupFind *g, ScanKey key, Relation index, AttrNumber attno)
 		GroupPutNull(key, attno);
 	else
 		GroupPutKey(key, index, attno, BTEqualStrategyNumber, INT8OID,
-				WalkPriorityOperator(col->type, BTEqualStrategyNumber),
-				Int64GetDatum(g->level));
+					WalkPriorityOperator(col->type, BTEqualStrategyNumber),
+					Int64GetDatum(g->level));
 	return 1;
 }
 
@@ -151,9 +151,29 @@ GroupWalkEnd(GroupFind *g)
 }
 
 /*
+ * entry_priority
+ *		The priority of the entry that the scan is at.
+ */
+static int64
+entry_priority(GroupFind *g)
+{
+	Oid			type = g->q->col[ROLE_PRIORITY].type;
+	bool		isnull;
+	Datum		datum = index_getattr(g->groups->xs_itup, 1,
+									  g->groups->xs_itupdesc, &isnull);
+
+	if (isnull)
+		return PG_INT64_MAX;
+	return type == INT2OID ? DatumGetInt16(datum) :
+		type == INT4OID ? DatumGetInt32(datum) : DatumGetInt64(datum);
+}
+
+/*
  * next_priority
  *		The lowest priority that any index entry has, of all or above the
- *		level's; dead entries count, which costs a scan of nothing.
+ *		level's; dead entries count, which costs a scan of nothing.  Where the
+ *		last level's scan has come to an entry of the next, no descent is
+ *		needed.
  */
 static bool
 next_priority(GroupFind *g, int64 *priority)
@@ -161,26 +181,27 @@ next_priority(GroupFind *g, int64 *priority)
 	RoleColumn *col = &g->q->col[ROLE_PRIORITY];
 	IndexScanDesc scan;
 	ScanKeyData key;
-	bool		isnull;
-	Datum		datum;
 
+	if (g->at_entry)
+	{
+		*priority = entry_priority(g);
+		return true;
+	}
 	if (g->started && g->level == PG_INT64_MAX)
 		return false;
 	if (g->started)
 		GroupPutKey(&key, g->group_index, 1, BTGreaterStrategyNumber, INT8OID,
-				WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
-				Int64GetDatum(g->level));
+					WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
+					Int64GetDatum(g->level));
 	scan = GroupScan(g, &g->groups, g->group_index, SnapshotSelf, &key,
 					 g->started ? 1 : 0, true);
-	g->scanning = false;
+	g->scanning = g->across = false;
 	*priority = PG_INT64_MAX;
 	if (index_getnext_tid(scan, ForwardScanDirection) == NULL)
 		/* entries with NULL satisfy no comparison */
 		return g->started && !col->notnull;
-	datum = index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull);
-	if (!isnull)
-		*priority = col->type == INT2OID ? DatumGetInt16(datum) :
-			col->type == INT4OID ? DatumGetInt32(datum) : DatumGetInt64(datum);
+	*priority = entry_priority(g);
+	g->at_entry = true;
 	return true;
 }
 
@@ -215,6 +236,9 @@ GroupWalkLevel(GroupFind *g)
 	}
 	else if (g->started)
 		return false;
+	/* whose groups nobody will go through */
+	if (g->loose_only)
+		g->at_entry = false;
 	g->started = true;
 	g->loose_scanning = false;
 	return true;
@@ -233,12 +257,50 @@ scan_groups(GroupFind *g)
 
 	if (g->lower != NULL)
 		GroupPutKey(&keys[n++], g->group_index, attno, BTGreaterStrategyNumber,
-				TEXTOID, F_TEXT_GT, PointerGetDatum(g->lower));
+					TEXTOID, F_TEXT_GT, PointerGetDatum(g->lower));
 	if (g->part == PART_UPTO && g->bound != NULL)
 		GroupPutKey(&keys[n++], g->group_index, attno, BTLessEqualStrategyNumber,
-				TEXTOID, F_TEXT_LE, PointerGetDatum(g->bound));
+					TEXTOID, F_TEXT_LE, PointerGetDatum(g->bound));
 	(void) GroupScan(g, &g->groups, g->group_index, SnapshotSelf, keys, n, true);
 	g->scanning = true;
+	g->at_entry = g->across = false;
+}
+
+/*
+ * next_entry
+ *		Go to the next entry of the level; false at its end.
+ */
+static bool
+next_entry(GroupFind *g)
+{
+	if ((++g->steps & 0xff) == 0)
+		CHECK_FOR_INTERRUPTS();
+	if (!g->at_entry &&
+		index_getnext_tid(g->groups, ForwardScanDirection) == NULL)
+		return false;
+	g->at_entry = g->across && entry_priority(g) != g->level;
+	return !g->at_entry;
+}
+
+/*
+ * is_due
+ *		May a row of the group at hand be due, of all those that come with the
+ *		entry and behind it on this level?
+ */
+static bool
+is_due(GroupFind *g)
+{
+	bool		isnull;
+	Datum		datum;
+
+	if (!QueueHas(g->q, ROLE_DUE_AT))
+		return true;
+	datum = index_getattr(g->groups->xs_itup, key_attno(g) + 1,
+						  g->groups->xs_itupdesc, &isnull);
+	if (isnull || DatumGetTimestampTz(datum) <= g->now)
+		return !isnull;
+	g->next_due = Min(g->next_due, DatumGetTimestampTz(datum));
+	return false;
 }
 
 static bool
@@ -301,6 +363,11 @@ meet(GroupFind *g, text *key)
 		}
 		return false;
 	}
+	if (!is_due(g))
+	{
+		g->passing = true;
+		return false;
+	}
 	if (!index_fetch_heap(g->groups, g->slot))
 	{
 		g->dead++;
@@ -335,11 +402,13 @@ GroupWalkNext(GroupFind *g)
 		{
 			if (g->lower == NULL && !GroupNextPart(g))
 				return false;
-			scan_groups(g);
+			/* all of a level, which the scan has come to */
+			g->across = g->at_entry && g->lower == NULL && g->bound == NULL;
+			g->scanning = g->across;
+			if (!g->across)
+				scan_groups(g);
 		}
-		if ((++g->steps & 0xff) == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (index_getnext_tid(g->groups, ForwardScanDirection) != NULL)
+		if (next_entry(g))
 			datum = index_getattr(g->groups->xs_itup, key_attno(g),
 								  g->groups->xs_itupdesc, &isnull);
 		if (isnull)
