@@ -75,6 +75,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "compat.h"
@@ -91,6 +92,12 @@
 
 /* advisory locks of SQL use 1 and 2 as the last field, create.c its own */
 #define GROUP_LOCK		0x1b1
+
+/* a head is remembered that has so many dead entries before it */
+#define SPOT_DEAD		32
+/* for a second, or as much longer as it took to look at them */
+#define SPOT_TIME		USECS_PER_SEC
+#define SPOT_PACE		10		/* microseconds */
 
 /*
  * GroupBegin
@@ -112,6 +119,7 @@ GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now, text *only)
 	g->loose_only = only != NULL && LeaseInDeadGroup(q, only);
 	g->cxt = CurrentMemoryContext;
 	g->next_due = PG_INT64_MAX;
+	g->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	g->direct = GroupWalkUsable(w);
 	if (g->direct)
 		GroupWalkBegin(g);
@@ -127,11 +135,12 @@ lock_group(GroupFind *g)
 	Oid			collation = g->q->col[ROLE_GROUP_KEY].collation;
 	uint64		hash;
 
-	if (g->peek)
-		return true;
 	hash = DatumGetUInt64(DirectFunctionCall2Coll(hashtextextended, collation,
 												  PointerGetDatum(g->key),
 												  Int64GetDatum(0)));
+	g->hash = hash;
+	if (g->peek)
+		return true;
 	SET_LOCKTAG_ADVISORY(g->tag, MyDatabaseId, g->q->relid,
 						 (uint32) (hash ^ (hash >> 32)), GROUP_LOCK);
 	g->locked = TryLock(&g->tag, ExclusiveLock);
@@ -158,6 +167,8 @@ try_group(GroupFind *g)
 	if (!lock_group(g))
 		return false;
 	g->nended = 0;
+	g->spotted = false;
+	g->look_dead = 0;
 	free = g->direct ? GroupWalkLook(g) : GroupSqlLook(g);
 	if (!free)
 		unlock_group(g);
@@ -200,6 +211,7 @@ GroupIsHead(GroupFind *g, const LeaseRow *row, const AttrNumber *attnos,
 		return false;
 	}
 	KeysOfRow(g->q, attnos, slot, &keys);
+	g->head_key = keys.lo;
 	g->head_level = keys.lo.priority;
 	g->head_row.relid = slot->tts_tableOid;
 	g->head_row.tid = slot->tts_tid;
@@ -351,6 +363,32 @@ GroupTry(GroupFind *g, text *key, Oid relid, ItemPointer tid)
 }
 
 /*
+ * keep_spot
+ *		Remember where the head was, if there is much before it that is gone.
+ *		What does not begin at the spot must take it away: see GroupWalkLook.
+ */
+static void
+keep_spot(GroupFind *g)
+{
+	HintRange	passed = {KEY_FIRST, g->head_key};
+
+	if (!g->spotted && g->look_dead < SPOT_DEAD)
+	{
+		GroupSpotForget(g->q, g->hash);
+		return;
+	}
+	g->spot.hash = g->hash;
+	g->spot.key = g->head_key;
+	if (!g->spotted)
+		g->spot.until = g->now +
+			Max(SPOT_TIME, g->look_dead * SPOT_PACE);
+	GroupSpotKeep(g->q, &g->spot);
+	/* what it had settled before would be back */
+	if (g->wrote)
+		PendingPassed(HintsFor(g->q), &passed);
+}
+
+/*
  * GroupTook
  *		Tells what became of the row that was returned last.
  */
@@ -368,6 +406,7 @@ GroupTook(GroupFind *g, bool taken)
 		return;
 	if (!g->loose_row)
 	{
+		keep_spot(g);
 		g->nlocked++;
 		if (g->in_level)
 			GroupCursorMove(g->q, g->level, g->key);

@@ -10,6 +10,7 @@
 
 #include "access/genam.h"
 #include "access/skey.h"
+#include "hintkey.h"
 #include "lease.h"
 #include "storage/lock.h"
 #include "write.h"
@@ -27,6 +28,15 @@ typedef struct GroupCursor
 	int			len;
 	char		key[GROUP_CURSOR];
 } GroupCursor;
+
+/* where the head of a group is, as the last claim on it has found out */
+typedef struct GroupSpot
+{
+	uint64		hash;			/* of the group's key */
+	HintKey		key;			/* nothing of the group lies before */
+	uint64		generation;		/* of the hints, when that was so */
+	TimestampTz until;			/* good for so long */
+} GroupSpot;
 
 /* one row version */
 typedef struct GroupRow
@@ -54,6 +64,7 @@ typedef struct GroupFind
 	bool		loose_only;		/* that is the dead group's */
 	bool		direct;			/* without SQL */
 	bool		peek;			/* takes no lock */
+	bool		wrote;			/* the transaction had written before */
 	MemoryContext cxt;
 	TimestampTz next_due;		/* when a blocked group may be free */
 	int64		steps;			/* index entries gone to */
@@ -83,11 +94,18 @@ typedef struct GroupFind
 	int			passed;			/* entries of it gone to since, or dead before */
 
 	/* the lock of the group at hand */
+	uint64		hash;			/* of its key */
 	LOCKTAG		tag;
 	bool		locked;
 	int			nlocked;		/* groups locked for good */
 
 	/* what the look at a group has found */
+	GroupSpot	spot;			/* where it began */
+	bool		spotted;
+	bool		spottable;
+	bool		lease_ordered;	/* leases are in claim order */
+	int64		look_dead;		/* entries of rows that are gone */
+	HintKey		head_key;
 	int64		head_level;
 	GroupRow	head_row;
 	int			nended;
@@ -103,6 +121,8 @@ typedef struct GroupFind
 	IndexScanDesc loose;
 	TupleTableSlot *slot;
 	TupleTableSlot *loose_slot;
+	ScanKeyData head_members[3];	/* of the scans' lower bounds */
+	ScanKeyData lease_members[3];
 	bool		loose_scanning;
 
 	/* groupsql.c's own */
@@ -152,6 +172,10 @@ extern Size GroupShmemSize(void);
 extern void GroupShmemInit(void);
 extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
 extern void GroupCursorMove(Queue *q, int64 level, text *key);
+extern bool GroupSpotFind(Queue *q, uint64 hash, TimestampTz now,
+						  GroupSpot *spot);
+extern void GroupSpotKeep(Queue *q, const GroupSpot *spot);
+extern void GroupSpotForget(Queue *q, uint64 hash);
 extern void GroupCursorTurn(Queue *q, bool loose_next);
 extern text *GroupCopyKey(GroupFind *g, const char *str, int len);
 extern void GroupFreeKey(text **key);

@@ -31,6 +31,7 @@
 #include "utils/builtins.h"
 
 #define LEVELS		12			/* of a queue, with a cursor of their own */
+#define SPOTS		16			/* groups of a queue whose head is remembered */
 #define OWN_QUEUES	16			/* remembered without shared memory */
 
 typedef struct LevelCursor
@@ -49,6 +50,8 @@ typedef struct QueueCursor
 	uint64		turns;
 	bool		loose_next;
 	LevelCursor level[LEVELS];
+	int			next_spot;		/* to be used again */
+	GroupSpot	spot[SPOTS];
 } QueueCursor;
 
 static QueueCursor *cursors = NULL; /* in shared memory */
@@ -178,6 +181,64 @@ GroupCursorTurn(Queue *q, bool loose_next)
 	QueueCursor *c = lock_cursor(q);
 
 	c->loose_next = loose_next;
+	unlock_cursor(c);
+}
+
+/*
+ * GroupSpotFind
+ *		Where the group's head was, if it cannot be before; without shared
+ *		memory nothing is remembered, as the claims of others would not show.
+ */
+bool
+GroupSpotFind(Queue *q, uint64 hash, TimestampTz now, GroupSpot *spot)
+{
+	QueueHints *hints = HintsFor(q);
+	QueueCursor *c;
+	bool		found = false;
+
+	if (cursors == NULL || hints == NULL)
+		return false;
+	c = lock_cursor(q);
+	for (int i = 0; i < SPOTS && !found; i++)
+	{
+		found = c->spot[i].hash == hash && c->spot[i].until > now;
+		if (found)
+			*spot = c->spot[i];
+	}
+	unlock_cursor(c);
+	return found && HintsNoneBefore(hints, spot->generation, &spot->key);
+}
+
+void
+GroupSpotKeep(Queue *q, const GroupSpot *spot)
+{
+	QueueCursor *c = lock_cursor(q);
+	int			n = -1;
+
+	for (int i = 0; i < SPOTS && n < 0; i++)
+	{
+		if (c->spot[i].hash == spot->hash)
+			n = i;
+	}
+	if (n < 0)
+	{
+		n = c->next_spot;
+		c->next_spot = (n + 1) % SPOTS;
+	}
+	c->spot[n] = *spot;
+	unlock_cursor(c);
+}
+
+void
+GroupSpotForget(Queue *q, uint64 hash)
+{
+	QueueCursor *c = lock_cursor(q);
+
+	for (int i = 0; i < SPOTS; i++)
+	{
+		if (c->spot[i].hash == hash)
+			c->spot[i].until = 0;
+	}
 	unlock_cursor(c);
 }
 

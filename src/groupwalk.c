@@ -9,8 +9,8 @@
  *	  (group_key, priority, due_at, id) to find a group's head, and the rows
  *	  without a group in their order; the same index where there is no
  *	  priority;
- *	  (group_key) of the rows with a lease, to find those of a group in one
- *	  step, however large the group.
+ *	  the same of the rows with a lease, to find those of a group in one step,
+ *	  however large the group; on (group_key) alone it will do.
  *
  * Going through the groups is stepping over index entries, and a descent past
  * the group where it has more than a few.  Its key is read from the entry.
@@ -93,6 +93,26 @@ GroupWalkUsable(RowWriter *w)
 		WriterLeaf(w, q->relid)->direct_update;
 }
 
+/*
+ * Has the index the columns of a head index, in that order?
+ */
+static bool
+is_ordered(const GroupFind *g, Relation index)
+{
+	int			n = 2 + QueueHas(g->q, ROLE_PRIORITY) + QueueHas(g->q, ROLE_DUE_AT);
+
+	if (index->rd_index->indnkeyatts < n)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		if (index->rd_index->indkey.values[i] !=
+			g->head_index->rd_index->indkey.values[i] ||
+			index->rd_indoption[i] != 0)
+			return false;
+	}
+	return true;
+}
+
 void
 GroupWalkBegin(GroupFind *g)
 {
@@ -106,6 +126,10 @@ GroupWalkBegin(GroupFind *g)
 	g->lease_index = index_open(q->lease_index, AccessShareLock);
 	g->slot = table_slot_create(rel, NULL);
 	g->loose_slot = table_slot_create(rel, NULL);
+	g->lease_ordered = is_ordered(g, g->lease_index);
+	g->spottable = q->integer_id &&
+		(!QueueHas(q, ROLE_PRIORITY) || q->col[ROLE_PRIORITY].notnull) &&
+		(!QueueHas(q, ROLE_DUE_AT) || q->col[ROLE_DUE_AT].notnull);
 }
 
 /*

@@ -68,6 +68,9 @@ extern void HintsForgetGone(List *relids);
 extern void HintsForgetDatabase(Oid database);
 extern void HintsOpenDatabase(void);
 
+extern uint64 HintsGeneration(QueueHints *hints);
+extern bool HintsNoneBefore(QueueHints *hints, uint64 generation,
+							const HintKey *key);
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
 extern void HintsPass(HintView *view, const HintRange *passed);
 extern ReserveResult HintsReserve(HintView *view, const HintKey *key,
