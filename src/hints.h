@@ -61,6 +61,7 @@ extern void HintsForgetDatabase(Oid database);
 extern void HintsOpenDatabase(void);
 
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
+extern bool HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest);
 extern void HintsPass(HintView *view, const HintRange *passed);
 extern void HintsPassLeased(HintView *view, TimestampTz until,
 							TimestampTz look, TimestampTz claimed,

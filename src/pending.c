@@ -311,6 +311,15 @@ PendingOpenAll(Oid relid)
 	add(PENDING_OPEN_ALL, HintsForTable(relid), LEASE_NEW, 0, 0, &all, 0, 0);
 }
 
+static bool
+made_ready(const PendingEntry *e, const QueueHints *hints, TimestampTz now)
+{
+	return e->hints == hints &&
+		(e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
+		 ((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER ||
+		   e->kind == PENDING_NOTE) && e->until <= now));
+}
+
 /*
  * PendingOwn
  *		Add to an open set what this transaction itself has made claimable, or
@@ -321,15 +330,24 @@ PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 {
 	for (int i = 0; i < nentries; i++)
 	{
-		PendingEntry *e = &entries[i];
-
-		if (e->hints != hints)
-			continue;
-		if (e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
-			((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER ||
-			  e->kind == PENDING_NOTE) && e->until <= now))
-			(void) OpenAdd(open, &e->keys);
+		if (made_ready(&entries[i], hints, now))
+			(void) OpenAdd(open, &entries[i].keys);
 	}
+}
+
+/*
+ * PendingMadeReady
+ *		Is there anything of that?
+ */
+bool
+PendingMadeReady(QueueHints *hints, TimestampTz now)
+{
+	for (int i = 0; i < nentries; i++)
+	{
+		if (made_ready(&entries[i], hints, now))
+			return true;
+	}
+	return false;
 }
 
 /*

@@ -27,7 +27,6 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "compat.h"
 #include "miscadmin.h"
 #include "pending.h"
 #include "settings.h"
@@ -87,9 +86,12 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->want_due = false;
 	w->next_due = PG_INT64_MAX;
 	w->leased.any = false;
-	w->index = index_open(q->order_index, AccessShareLock);
+	w->max_rows = max_rows;
+	w->index = NULL;
+	w->scan = NULL;
+	w->ahead = AHEAD_NONE;
+	w->fetch = NULL;
 	w->slot = table_slot_create(leaf->rel, NULL);
-	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, WALK_SCAN_KEYS);
 	if (w->view.open.n > 0)
 		w->lower = w->from = w->view.open.range[0].lo;
 }
@@ -220,7 +222,8 @@ advance(Walk *w)
 		else if (begun || (!levels && w->lower.priority > 0))
 			continue;
 		w->seen = KeyBefore(&w->from);
-		WalkScanLevel(w);
+		if (!AheadBegin(w))
+			WalkScanLevel(w);
 		return true;
 	}
 	return false;
@@ -275,6 +278,16 @@ add_leased(Walk *w, const LeaseRow *row)
 static bool
 next_row(Walk *w)
 {
+	if (w->ahead != AHEAD_NONE)
+	{
+		if (AheadNext(w))
+			return true;
+		if (w->ahead == AHEAD_LEVEL_END)
+		{
+			w->ahead = AHEAD_NONE;
+			return false;
+		}
+	}
 	while (index_getnext_tid(w->scan, ForwardScanDirection) != NULL)
 	{
 		if ((++w->steps & 0xff) == 0)
@@ -313,6 +326,7 @@ WalkNext(Walk *w, ItemPointer tid)
 			/* the range ends within the level, and is all walked */
 			pass_to(w, &current_range(w)->hi);
 			w->scanning = false;
+			w->ahead = AHEAD_NONE;
 			w->range++;
 			if (!advance(w))
 				return false;
@@ -403,7 +417,14 @@ WalkEnd(Walk *w)
 	if (w->unpassed > 0)
 		pass_to(w, &w->seen);
 	TotalsWalked(w->q, w->steps, w->dead, w->taken);
-	index_endscan(w->scan);
+	if (w->fetch != NULL)
+		table_index_fetch_end(w->fetch);
+	if (w->scan != NULL)
+	{
+		if (w->ahead == AHEAD_NONE)
+			AheadKeep(w, w->max_rows);
+		index_endscan(w->scan);
+		index_close(w->index, NoLock);
+	}
 	ExecDropSingleTupleTableSlot(w->slot);
-	index_close(w->index, NoLock);
 }

@@ -29,8 +29,13 @@ typedef struct Walk
 	RowLeaf    *leaf;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
-	Relation	index;
+	Relation	index;			/* opened by the first scan, or NULL */
 	IndexScanDesc scan;
+	int			ahead;			/* next entry of walkahead.c's copy, or: */
+#define AHEAD_NONE		(-1)	/* the index is scanned */
+#define AHEAD_LEVEL_END	(-2)	/* all that is due of the level was there */
+	BlockNumber blocks;			/* of the table; of use with the copy */
+	struct IndexFetchTableData *fetch;	/* likewise */
 	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
 	TupleTableSlot *slot;		/* the row at hand */
 	HintView	view;
@@ -44,6 +49,7 @@ typedef struct Walk
 	bool		wrote;			/* the transaction had written before (rule 4) */
 	int			stride;			/* rows taken between two passes */
 	int			unpassed;		/* rows taken since the last one */
+	int64		max_rows;		/* that are wanted */
 	int64		steps;			/* index entries gone to */
 	int64		dead;			/* of them, those of rows that are gone */
 	int64		taken;			/* rows */
@@ -61,9 +67,16 @@ extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
 extern void WalkEnd(Walk *w);
 
+/* walkahead.c */
+extern bool AheadBegin(Walk *w);
+extern bool AheadNext(Walk *w);
+extern void AheadKeep(Walk *w, int64 max_rows);
+
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern void WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc,
+						 HintKey *key);
 extern void WalkScanLevel(Walk *w);
 extern void WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
