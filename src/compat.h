@@ -18,6 +18,7 @@
 #endif
 
 #include "access/genam.h"
+#include "access/nbtree.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "executor/executor.h"
@@ -65,6 +66,17 @@ MakeResultRangeTable(EState *estate, Relation rel)
 #else
 	ExecInitRangeTable(estate, list_make1(rte));
 	return &rte->updatedCols;
+#endif
+}
+
+/* 17 no longer tests for a snapshot that is too old */
+static inline Buffer
+BtreeLastLeaf(Relation index)
+{
+#if PG_VERSION_NUM >= 170000
+	return _bt_get_endpoint(index, 0, true);
+#else
+	return _bt_get_endpoint(index, 0, true, NULL);
 #endif
 }
 
