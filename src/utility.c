@@ -87,7 +87,11 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 	if (two_phase)
 		AnnounceTwoPhaseCommit();
 	if (IsA(stmt, DropdbStmt) && OidIsValid(held))
+	{
+		/* a worker that was asked for and has not come yet shall not */
+		DatabaseForget(held);
 		HintsForgetDatabase(held);
+	}
 }
 
 /*
