@@ -51,6 +51,8 @@ tell_hints(Claim *c, const LeaseRow *before, TupleTableSlot *slot)
 	attnos = WriterLeaf(&c->writer, slot->tts_tableOid)->attnos;
 	LeaseReadRow(c->q, attnos, slot, &after);
 	KeysOfRow(c->q, attnos, slot, &keys);
+	if (c->q->integer_id)
+		KnownNote(c->q, keys.lo.id, &slot->tts_tid);
 	PendingLease(c->q, c->finder == NULL ? LEASE_LATER :
 				 FindLeaseKind(c->finder, before), &after, &keys);
 }

@@ -115,6 +115,9 @@ settle_write(Judgement *j, RowLeaf *leaf, const LeaseRow *row,
 	RowChange	change;
 
 	*slot = NULL;
+	if (j->unlocked)
+		return deletes(q, request->outcome) && WriteTryDelete(leaf) ?
+			VERDICT_OK : VERDICT_AGAIN;
 	ChangeInit(&change);
 	switch (request->outcome)
 	{
@@ -167,6 +170,8 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	if (hints)
 		KeysOfRow(q, leaf->attnos, leaf->old, &keys);
 	verdict = settle_write(j, leaf, row, request, &slot);
+	if (verdict == VERDICT_AGAIN)
+		return verdict;
 	DeltaCount(q, verdict == VERDICT_DEAD ? TOTAL_SETTLED_DEAD :
 			   outcome_totals[outcome], 1);
 	if (!hints)
@@ -210,7 +215,10 @@ settle_all(Settle *s)
 	for (int i = 0; i < s->j.n; i++)
 	{
 		if (deletes(q, s->requests[i].outcome))
+		{
 			rights |= ACL_DELETE;
+			s->j.try_unlocked = true;
+		}
 		if (may_remove(q, s->requests[i].outcome))
 			lock = LockTupleExclusive;
 	}
