@@ -280,5 +280,8 @@ DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot)
 			own_row(sink, leaf, slot, &row, desc, values, nulls);
 			break;
 	}
-	tuplestore_putvalues(sink->rsinfo->setResult, desc, values, nulls);
+	if (sink->sorts)
+		DeliverLater(sink, leaf, slot, values, nulls);
+	else
+		tuplestore_putvalues(sink->rsinfo->setResult, desc, values, nulls);
 }

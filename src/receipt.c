@@ -310,7 +310,7 @@ ReceiptText(Queue *q, Datum id, const LeaseRow *row)
 bool
 ReceiptHeld(Queue *q, const Receipt *receipt, const LeaseRow *row)
 {
-	return row->leased && !row->finished &&
+	return row->leased && !row->resting && !row->finished &&
 		ReceiptNumber(q, row) == receipt->number;
 }
 
@@ -357,7 +357,7 @@ inbox_receipt(PG_FUNCTION_ARGS)
 		attnos[role] = q->col[role].attno;
 	LeaseReadRow(q, attnos, slot, &row);
 	id = slot_getattr(slot, attnos[ROLE_ID], &isnull);
-	if (!isnull && row.leased && !row.finished && ReceiptNumber(q, &row) >= 0)
+	if (!isnull && row.leased && !row.resting && !row.finished && ReceiptNumber(q, &row) >= 0)
 		receipt = ReceiptText(q, id, &row);
 	ExecDropSingleTupleTableSlot(slot);
 	ReleaseTupleDesc(desc);

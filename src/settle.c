@@ -153,6 +153,25 @@ bury:
 }
 
 /*
+ * tell_group
+ *		A row of a FIFO group is not in work any more; "slot" is what it has
+ *		become, if it is still there.
+ */
+static void
+tell_group(Judgement *j, const HintRange *keys, TupleTableSlot *slot)
+{
+	LeaseRow	after = {0};
+
+	if (slot != NULL)
+		LeaseReadRow(j->q, WriterLeaf(&j->writer, slot->tts_tableOid)->attnos,
+					 slot, &after);
+	if (after.leased)
+		PendingNote(j->q, after.locked_until, keys);
+	else
+		PendingOpen(j->q, keys, 1);
+}
+
+/*
  * settle_row
  *		Settle a row that is locked and held.
  */
@@ -162,7 +181,7 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	Queue	   *q = j->q;
 	Request    *request = &((Settle *) j)->requests[item];
 	Outcome		outcome = request->outcome;
-	bool		hints = OidIsValid(q->order_index);
+	bool		hints = q->told;
 	TupleTableSlot *slot;
 	HintRange	keys;
 	Verdict		verdict;
@@ -177,7 +196,10 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	if (!hints)
 		return verdict;
 	PendingSettle(q, row, &keys);
-	if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
+	/* its group is free, or will be when it has rested */
+	if (row->grouped)
+		tell_group(j, &keys, slot);
+	else if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
 		PendingOpen(q, &keys, 1);
 	else if (slot != NULL && (outcome == OUTCOME_RETRY || outcome == OUTCOME_RELEASE))
 	{

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "database.h"
+#include "group.h"
 #include "hints.h"
 #include "miscadmin.h"
 #include "quickcommit.h"
@@ -62,7 +63,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
-	RequestAddinShmemSpace(WaitersShmemSize());
+	RequestAddinShmemSpace(add_size(WaitersShmemSize(), GroupShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -80,6 +81,7 @@ startup_shmem(void)
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
+	GroupShmemInit();
 	QuickShmemInit();
 	TotalsShmemInit();
 	WaitersShmemInit();

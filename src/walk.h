@@ -9,6 +9,7 @@
 #define INBOX_WALK_H
 
 #include "access/genam.h"
+#include "access/stratnum.h"
 #include "hints.h"
 #include "lease.h"
 #include "write.h"
@@ -88,6 +89,7 @@ extern void AheadKeep(Walk *w);
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern RegProcedure WalkPriorityOperator(Oid type, StrategyNumber strategy);
 extern bool WalkRangeEnds(const Walk *w);
 extern void WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc,
 						 HintKey *key);

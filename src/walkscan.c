@@ -31,8 +31,12 @@ put_key(ScanKey key, AttrNumber attno, StrategyNumber strategy, Oid subtype,
 						   value);
 }
 
-static RegProcedure
-priority_operator(Oid type, StrategyNumber strategy)
+/*
+ * WalkPriorityOperator
+ *		The comparison, equality or greater, of a priority with an int8.
+ */
+RegProcedure
+WalkPriorityOperator(Oid type, StrategyNumber strategy)
 {
 	bool		equal = strategy == BTEqualStrategyNumber;
 
@@ -163,7 +167,7 @@ put_priority(Walk *w, ScanKey key)
 							   InvalidOid, (Datum) 0);
 	else
 		put_key(key, 1, BTEqualStrategyNumber, INT8OID,
-				priority_operator(col->type, BTEqualStrategyNumber),
+				WalkPriorityOperator(col->type, BTEqualStrategyNumber),
 				Int64GetDatum(w->lower.priority));
 	return 1;
 }
@@ -288,7 +292,7 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 	open_index(w);
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
-				priority_operator(type, BTGreaterStrategyNumber),
+				WalkPriorityOperator(type, BTGreaterStrategyNumber),
 				Int64GetDatum(w->lower.priority));
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = first ? 0 : 1;
