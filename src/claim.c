@@ -195,7 +195,7 @@ find_next(Finder *finder, Oid *relid, ItemPointer tid)
  */
 int64
 ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
-		  DeliverySink *sink, WaitLook *look)
+		  const KeyShare *share, DeliverySink *sink, WaitLook *look)
 {
 	Claim		c;
 	Finder		finder;
@@ -208,6 +208,8 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 	ClaimBegin(&c, q, lease, sink);
 	FindBegin(&finder, &c.writer, c.now, group, max_rows);
 	c.finder = &finder;
+	if (share != NULL)
+		FindShare(&finder, share);
 	if (look != NULL)
 		FindWantDue(&finder);
 	while (taken < max_rows && find_next(&finder, &relid, &tid))
@@ -224,7 +226,7 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 	if (look != NULL)
 	{
 		look->next_due = FindNextDue(&finder);
-		look->selective = group != NULL || !finder.walking ||
+		look->selective = group != NULL || share != NULL || !finder.walking ||
 			q->settings.dead_group != NULL;
 	}
 	return taken;

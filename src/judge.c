@@ -33,6 +33,7 @@ VerdictName(Verdict verdict)
 		[VERDICT_GONE] = "gone",
 		[VERDICT_DUPLICATE] = "duplicate",
 		[VERDICT_INVALID] = "invalid",
+		[VERDICT_LOCKED] = "locked",
 	};
 
 	return names[verdict];
@@ -46,6 +47,7 @@ JudgeInit(Judgement *j, Queue *q, Datum *receipts, bool *nulls, int n,
 	j->q = q;
 	j->n = n;
 	j->act = act;
+	j->wait = LockWaitBlock;
 	j->receipts = palloc0(n * sizeof(Receipt));
 	j->verdicts = palloc0(n * sizeof(Verdict));
 	for (int i = 0; i < n; i++)
@@ -89,12 +91,18 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 	Verdict		otherwise = VERDICT_GONE;
 	int			holder = -1;
 
-	if (LocateRow(loc, j->receipts[order[0]].id, mode, LockWaitBlock,
-				  &leaf) == LOCATE_OK)
+	switch (LocateRow(loc, j->receipts[order[0]].id, mode, j->wait, &leaf))
 	{
-		LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
-		if (!row.finished)
-			otherwise = VERDICT_STALE;
+		case LOCATE_OK:
+			LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
+			if (!row.finished)
+				otherwise = VERDICT_STALE;
+			break;
+		case LOCATE_LOCKED:
+			otherwise = VERDICT_LOCKED;
+			break;
+		default:
+			break;
 	}
 	for (int i = 0; i < n; i++)
 	{

@@ -9,6 +9,7 @@
 #define INBOX_JUDGE_H
 
 #include "lease.h"
+#include "nodes/lockoptions.h"
 #include "receipt.h"
 #include "write.h"
 
@@ -19,7 +20,9 @@ typedef enum Verdict
 	VERDICT_STALE,				/* the row is no longer held by this receipt */
 	VERDICT_GONE,				/* no such row, or finished */
 	VERDICT_DUPLICATE,			/* named twice in one call */
-	VERDICT_INVALID				/* NULL or malformed */
+	VERDICT_INVALID,			/* NULL or malformed */
+	VERDICT_LOCKED				/* not judged: somebody is changing the row;
+								 * only when told not to wait */
 } Verdict;
 
 typedef struct Judgement Judgement;
@@ -36,6 +39,7 @@ struct Judgement
 	Receipt    *receipts;
 	Verdict    *verdicts;
 	TimestampTz now;			/* the call's one instant */
+	LockWaitPolicy wait;
 	RowWriter	writer;
 	JudgeAct	act;
 };

@@ -22,6 +22,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "subshared.h"
 #include "totals.h"
 #include "waiters.h"
 
@@ -31,6 +32,7 @@
 enum
 {
 	LOCK_DATABASES,
+	LOCK_SUBSCRIPTIONS,
 	NUM_LOCKS
 };
 
@@ -62,7 +64,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
-	RequestAddinShmemSpace(WaitersShmemSize());
+	RequestAddinShmemSpace(SubShmemSize());
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -78,6 +80,7 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
+	SubShmemStartup(&locks[LOCK_SUBSCRIPTIONS].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
 	QuickShmemInit();

@@ -26,6 +26,7 @@
 #include "access/subtrans.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "miscadmin.h"
@@ -92,6 +93,18 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, WALK_SCAN_KEYS);
 	if (w->view.open.n > 0)
 		w->lower = w->from = w->view.open.range[0].lo;
+}
+
+/*
+ * WalkShare
+ *		Rows with a key that falls to another share are stepped over.
+ */
+void
+WalkShare(Walk *w, int share, int shares)
+{
+	w->share = share;
+	w->shares = shares;
+	w->passing = false;
 }
 
 static HintRange *
@@ -245,6 +258,22 @@ other_group(Walk *w)
 							 w->q->settings.dead_group) == 0;
 }
 
+static bool
+other_share(Walk *w)
+{
+	bool		isnull;
+	Datum		key;
+	uint32		hash;
+
+	if (w->shares == 0)
+		return false;
+	key = slot_getattr(w->slot, w->leaf->attnos[ROLE_PARTITION_KEY], &isnull);
+	if (isnull)
+		return false;
+	hash = DatumGetUInt32(DirectFunctionCall1Coll(hashtext, C_COLLATION_OID, key));
+	return (int) (hash & PG_INT32_MAX) % w->shares != w->share;
+}
+
 static void
 add_leased(Walk *w, const LeaseRow *row)
 {
@@ -321,7 +350,7 @@ WalkNext(Walk *w, ItemPointer tid)
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);
 		if (LeaseClaimable(q, &row, w->now))
 		{
-			if (other_group(w))
+			if (other_group(w) || other_share(w))
 				continue;
 			*tid = w->slot->tts_tid;
 			return true;

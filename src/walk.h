@@ -29,6 +29,8 @@ typedef struct Walk
 	RowLeaf    *leaf;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
+	int			share;			/* only rows whose partition_key falls to this */
+	int			shares;			/* one of so many; 0: all */
 	Relation	index;
 	IndexScanDesc scan;
 	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
@@ -56,6 +58,7 @@ typedef struct Walk
 extern bool WalkUsable(RowLeaf *leaf, Queue *q);
 extern void WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now,
 					  text *group, int64 max_rows);
+extern void WalkShare(Walk *w, int share, int shares);
 extern bool WalkNext(Walk *w, ItemPointer tid);
 extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
