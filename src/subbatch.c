@@ -19,7 +19,8 @@
  *
  * 3. Effects do not wait long to be seen: after some milliseconds the
  *	  transaction ends, and how many messages the next one takes goes by how
- *	  long they took lately.  It begins with one.
+ *	  long they took lately.  It begins with one.  A later message that takes
+ *	  long is broken off, and by rule 1 begins anew.
  *
  * 4. Settings that a handler changes are put back when it is over.
  *
@@ -58,6 +59,8 @@
 /* a transaction is not to take longer, nor a batch */
 #define GROUP_USECS		10000
 #define BATCH_USECS		100000
+/* a message behind others in its transaction that takes longer begins anew */
+#define PATIENCE_MS		100
 /* each may have a transaction id of its own; a backend caches 64 */
 #define MAX_GROUP		50
 /* how often a handling may fail only in company before it gets none */
@@ -79,6 +82,7 @@ typedef struct BatchGroup
 	int			next;			/* the one at hand, or to come */
 	Step		step;
 	bool		again;			/* that one is to begin anew, alone */
+	bool		spoilt;			/* for an error, not for its slowness */
 	bool		over;			/* no more of the batch is ours */
 	Handler		handler;
 	MemoryContext item_cxt;
@@ -148,9 +152,8 @@ add_settlement(BatchGroup *g, int item, const ErrorData *undecodable)
  *		Decode and call.  A cancel that comes while this runs, strikes here.
  */
 static void
-handle(BatchGroup *g)
+handle(BatchGroup *g, int time_limit)
 {
-	SubWorker  *w = g->w;
 	int			guc_level = NewGUCNestLevel();
 	Datum		arg;
 	bool		isnull;
@@ -162,14 +165,14 @@ handle(BatchGroup *g)
 		ereport(ERROR,
 				(errcode(ERRCODE_QUERY_CANCELED),
 				 errmsg("subscription is being stopped")));
-	if (w->time_limit > 0)
-		enable_timeout_after(STATEMENT_TIMEOUT, w->time_limit);
+	if (time_limit > 0)
+		enable_timeout_after(STATEMENT_TIMEOUT, time_limit);
 	g->step = STEP_DECODE;
 	arg = HandlerDecode(&g->handler, &isnull);
 	g->step = STEP_HANDLE;
 	HandlerCall(&g->handler, arg, isnull);
 	CHECK_FOR_INTERRUPTS();
-	if (w->time_limit > 0)
+	if (time_limit > 0)
 		disable_timeout(STATEMENT_TIMEOUT, false);
 	SubActivityNow = ACTIVITY_BUSY;
 	AtEOXact_GUC(false, guc_level);
@@ -184,12 +187,14 @@ handle_later(BatchGroup *g)
 {
 	ResourceOwner owner = CurrentResourceOwner;
 	MemoryContext cxt = CurrentMemoryContext;
+	int			limit = g->w->time_limit;
 
+	limit = limit > 0 ? Min(limit, PATIENCE_MS) : PATIENCE_MS;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		handle(g);
+		handle(g, limit);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
@@ -208,8 +213,9 @@ handle_later(BatchGroup *g)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
-		g->again = g->step != STEP_DECODE ||
-			error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+		g->spoilt = g->step != STEP_DECODE &&
+			error->sqlerrcode != ERRCODE_QUERY_CANCELED;
+		g->again = g->spoilt || error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 		if (!g->again)
 		{
 			BatchLog(g->w, error);
@@ -256,7 +262,7 @@ handle_items(BatchGroup *g, int end, TimestampTz until)
 		old = MemoryContextSwitchTo(g->item_cxt);
 		if (g->n == 0)
 		{
-			handle(g);
+			handle(g, w->time_limit);
 			add_settlement(g, g->next, NULL);
 		}
 		else
@@ -337,7 +343,7 @@ run_group(BatchGroup *g, int end, ErrorData **error)
 	g->next = g->first;
 	g->n = g->nhandled = g->nundecodable = 0;
 	g->step = STEP_OPEN;
-	g->again = g->over = false;
+	g->again = g->spoilt = g->over = false;
 	MemoryContextSwitchTo(g->w->cxt);
 	g->items = palloc(n * sizeof(int));
 	g->requests = palloc(n * sizeof(SettleRequest));
@@ -428,6 +434,7 @@ BatchHandle(SubWorker *w)
 	char	  **receipts = palloc(w->n * sizeof(char *));
 	int			published;
 	int			alone_until = 0;
+	int			spoilt = -1;
 
 	for (int i = 0; i < w->n; i++)
 		receipts[i] = w->rows[i]->receipt;
@@ -446,10 +453,11 @@ BatchHandle(SubWorker *w)
 
 		if (run_group(&g, Min(g.first + (alone ? 1 : w->group), w->n), &error))
 		{
+			if (g.first == spoilt && w->spurious < MAX_SPURIOUS)
+				w->spurious++;
+			spoilt = g.spoilt ? g.next : -1;
 			if (g.again)
 				alone_until = g.next + 1;
-			else if (alone && g.first < alone_until && w->spurious < MAX_SPURIOUS)
-				w->spurious++;
 			g.first = g.next;
 			continue;
 		}

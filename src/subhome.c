@@ -4,10 +4,11 @@
  *	  Databases that have subscriptions: their keepers, and the limit.
  *
  * inbox.max_subscription_workers bounds the workers of all subscriptions of
- * the server together.  The keeper of each database publishes the sum of its
- * own; who makes a subscription reserves what it needs here at once, and the
- * reservation lasts to the end of his transaction.  At its commit it becomes
- * part of the sum, until the keeper has counted for itself.
+ * the server together.  Who makes a subscription counts those of his own
+ * database, whose definitions he has locked.  Of the others he takes the sums
+ * that their keepers publish, and what is being reserved there: a reservation
+ * is made here at once, and lasts to the end of its transaction.  At its
+ * commit it becomes part of the sum, until the keeper has counted for itself.
  *
  * A keeper is asked for by the database's worker (worker.c), and wakes when
  * somebody has changed a definition.
@@ -63,31 +64,27 @@ SubHomeFind(Oid database, bool enter)
 
 /*
  * SubReserve
- *		Reserve so many workers more, or give some back; false, and in *taken
- *		how many there are already, when there is no room for them.
+ *		Reserve so many workers more, or give some back, where this database
+ *		has "own".  False, and in *taken how many there are in all, when there
+ *		is no room for them.
  */
 bool
-SubReserve(int workers, int *taken)
+SubReserve(int workers, int own, int *taken)
 {
 	SubHome    *home;
-	int			sum = 0;
 	bool		ok;
 
+	*taken = own;
 	if (!SubReady())
-	{
-		*taken = 0;
 		return workers <= 0;
-	}
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
 	for (int i = 0; i < SubShared->max; i++)
 	{
-		if (OidIsValid(SubShared->home[i].database))
-			sum += SubShared->home[i].workers + SubShared->home[i].pending;
+		home = &SubShared->home[i];
+		if (OidIsValid(home->database) && home->database != MyDatabaseId)
+			*taken += home->workers + home->pending;
 	}
-	/* what this transaction gives back it may use again */
-	sum += Min(delta - reserved, 0);
-	*taken = sum;
-	ok = workers <= 0 || sum + workers <= SubShared->max;
+	ok = workers <= 0 || *taken + workers <= SubShared->max;
 	home = ok && workers > 0 ? SubHomeFind(MyDatabaseId, true) : NULL;
 	if (home != NULL)
 	{

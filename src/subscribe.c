@@ -71,13 +71,18 @@ lock_definitions(void)
 /*
  * reserve
  *		Room for so many workers more, for a subscription that needs "workers".
+ *		Called before its definition is written.
  */
 static void
 reserve(const char *name, int more, int workers)
 {
+	ListCell   *lc;
+	int			own = 0;
 	int			taken;
 
-	if (SubReserve(more, &taken))
+	foreach(lc, SubscriptionReadAll())
+		own += ((Subscription *) lfirst(lc))->workers;
+	if (SubReserve(more, own, &taken))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -384,7 +389,7 @@ remove_subscription(Subscription *sub)
 	int			taken;
 
 	SubscriptionRemove(sub);
-	(void) SubReserve(-sub->workers, &taken);
+	(void) SubReserve(-sub->workers, 0, &taken);
 	SubChanged();
 }
 

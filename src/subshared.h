@@ -133,7 +133,7 @@ extern double SubRate(const SubEntry *entry, TimestampTz now);
 
 /* subhome.c: databases, their keepers, and the limit */
 extern SubHome *SubHomeFind(Oid database, bool enter);
-extern bool SubReserve(int workers, int *taken);
+extern bool SubReserve(int workers, int own, int *taken);
 extern void SubChanged(void);
 extern void SubHomeInit(void);
 extern bool SubWantsKeeper(Oid database);

@@ -129,7 +129,7 @@ handler_name(Subscription *sub)
 {
 	if (SubscriptionPlaceOf(sub) == PLACE_HOME &&
 		OidIsValid(SubscriptionFindHandler(sub)))
-		return format_procedure_qualified(sub->handler_oid);
+		return format_procedure(sub->handler_oid);
 	return sub->handler;
 }
 
