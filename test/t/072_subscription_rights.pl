@@ -130,7 +130,7 @@ $node->safe_psql($db, "SELECT inbox_unsubscribe('c')");
 
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 $node->safe_psql($db, as('alice', "SELECT inbox_alter_subscription('a', workers => 2, lease => '45 s', on_error => 'dead', on_decode_error => 'retry', decode_delay => '1 min', time_limit => '1 h'); SELECT inbox_resume_subscription('a')"));
-my $definition = 'SELECT name, queue, replace(handler, 'pg_catalog.', ''), owner, workers, by_key, lease, on_error, on_decode_error, decode_delay, group_key, time_limit, paused FROM inbox_subscriptions';
+my $definition = q{SELECT name, queue, replace(handler, 'pg_catalog.', ''), owner, workers, by_key, lease, on_error, on_decode_error, decode_delay, group_key, time_limit, paused FROM inbox_subscriptions};
 my $before = $node->safe_psql($db, $definition);
 is($before, 'a|alice.q|alice.try(jsonb)|alice|2|f|00:00:45|dead|retry|00:01:00||01:00:00|f', 'a definition');
 $node->command_ok([ 'pg_dump', '-f', $dump, $db ], 'dumped');
