@@ -179,7 +179,10 @@ is($node->safe_psql($db, "SELECT count(*) FROM q"), 1, 'which is still at work')
 $node->safe_psql($db, "SELECT pg_cancel_backend(pid) FROM (SELECT unnest(pids) pid FROM inbox_subscriptions) p");
 becomes('SELECT attempt FROM q', 3, 'a handling can be cancelled, and has failed then');
 $node->safe_psql($db, "SELECT inbox_pause_subscription('a')");
-becomes('SELECT count(*) FROM inbox_leases', 0, 'paused in mid-work: handed back');
+becomes('SELECT state FROM inbox_subscriptions', 'pausing', 'paused in mid-work: that is finished first');
+$node->safe_psql($db, "SELECT pg_cancel_backend(pid) FROM (SELECT unnest(pids) pid FROM inbox_subscriptions) p");
+becomes('SELECT count(*) FROM inbox_leases', 0, 'or cancelled, and handed back');
+is($node->safe_psql($db, 'SELECT attempt FROM q'), 3, 'as if it had not been tried');
 $node->safe_psql($db, "TRUNCATE q; SELECT inbox_resume_subscription('a')");
 
 # ---------------------------------------------------------------------------
