@@ -19,6 +19,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/nbtree.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
@@ -75,6 +76,17 @@ MakeResultRangeTable(EState *estate, Relation rel)
 #endif
 }
 
+/* 17 no longer tests for a snapshot that is too old */
+static inline Buffer
+BtreeLastLeaf(Relation index)
+{
+#if PG_VERSION_NUM >= 170000
+	return _bt_get_endpoint(index, 0, true);
+#else
+	return _bt_get_endpoint(index, 0, true, NULL);
+#endif
+}
+
 /* 18 counts index searches in a structure of the caller's */
 static inline IndexScanDesc
 BeginIndexScan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
@@ -86,7 +98,13 @@ BeginIndexScan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 #endif
 }
 
-/* index entries for a row just inserted; 16 can limit them to some kinds */
+/* 16 can limit the index entries of a new version to some kinds of index */
+#if PG_VERSION_NUM < 160000
+typedef bool TU_UpdateIndexes;
+#define TU_None			false
+#endif
+
+/* index entries for a row just inserted */
 static inline List *
 InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 {
@@ -95,6 +113,19 @@ InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 								 false);
 #else
 	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
+/* and for the new version of one, where simple_table_tuple_update asks for it */
+static inline List *
+UpdateIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate,
+				  TU_UpdateIndexes which)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(rri, slot, estate, true, false, NULL, NIL,
+								 which == TU_Summarizing);
+#else
+	return ExecInsertIndexTuples(rri, slot, estate, true, false, NULL, NIL);
 #endif
 }
 

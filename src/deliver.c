@@ -54,7 +54,7 @@ check_column(Queue *q, AttrNumber attno)
 void
 DeliverCheckRights(Queue *q, DeliveryShape shape)
 {
-	if (pg_class_aclcheck(q->relid, GetUserId(), ACL_SELECT) == ACLCHECK_OK)
+	if (QueueHasRights(q, ACL_SELECT))
 		return;
 	if ((shape == SHAPE_ROW ||
 		 (shape == SHAPE_DELIVERY && !QueueHas(q, ROLE_PAYLOAD))) &&

@@ -23,8 +23,9 @@
  *	  the log: how often something was opened, and the lowest key each time.
  *
  * Invariant: a committed row that is claimable now has its key in the open
- * set, or the transaction that made it so has yet to run its commit callback,
- * or it is one the server has not been told of (see rule 8).  A committed row
+ * set, or a claim has reserved it and is about to look at it, or the
+ * transaction that made it so has yet to run its commit callback, or it is
+ * one the server has not been told of (see rule 8).  A committed row
  * that is leased has its key in the open set, or in a cover that will be
  * looked at when the lease ends, or its claim has yet to run its callback.
  *
@@ -48,13 +49,22 @@
  *	  above the lowest key opened since the claim read the generation: the row
  *	  opened may have become claimable after the walk went by.  If the log no
  *	  longer reaches back so far, nothing is taken out.
- * 4. A claim passes a row that it takes at once, so that the next claimer
- *	  starts behind it.  If the claim aborts, rule 1 opens the row again.  A
- *	  claim also passes what its own transaction has settled, deleted or moved
- *	  before; so when a transaction that had written something before it
- *	  walked aborts, all that it passed is opened again.
+ * 4. A claim passes rows before it takes them, so that the next claimer
+ *	  starts behind them and no two meet at one row.  When it has come to a
+ *	  claimable row whose key is still open, it reserves it, with as many index
+ *	  entries behind it as it still wants rows: it takes their keys out of the
+ *	  open set, within rule 3, for it has read the index before (HintsReserve).
+ *	  Only then does it look at the rows behind the first.  It goes over all it
+ *	  has reserved; a row that it leaves there claimable it opens again.  A
+ *	  claim that finds the key of the row at hand closed by others begins again
+ *	  behind it, with rule 2.  If the transaction aborts, be it in the midst of
+ *	  the walk, all that it has reserved is opened.  A claim also passes what
+ *	  its own transaction has settled, deleted or moved before; so when a
+ *	  transaction that had written something before it walked aborts, all that
+ *	  it passed is opened again.
  * 5. A row with a live lease may be passed if it is entered in a ledger, or
- *	  else when the walk notes it there, before it passes it.  A cover that
+ *	  else when the walk notes it there, before it passes it; if it has
+ *	  reserved the row, before the call is over.  A cover that
  *	  others may take off to nothing counts only for a lease that was claimed
  *	  since the hints were last forgotten: that one is, or will be, entered.
  * 6. A row that somebody has locked is not passed: its key stays open.  But if
@@ -235,6 +245,37 @@ HintsPass(HintView *view, const HintRange *passed)
 }
 
 /*
+ * HintsReserve
+ *		A claim is about to take rows from "key" on, up to run->hi at most, and
+ *		has left nothing claimable from run->lo on: pass them, if that key is
+ *		still open, as far as rule 3 allows.
+ */
+ReserveResult
+HintsReserve(HintView *view, const HintKey *key, HintRange *run)
+{
+	QueueHints *h = view->hints;
+	ReserveResult result = RESERVE_LIMITED;
+	HintKey		lowest;
+	HintKey		end;
+
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	if (!OpenEnd(&h->open, key, &end))
+		result = RESERVE_PASSED;
+	else if (!LogLowestSince(&h->log, view->generation, &lowest))
+		h->overruns++;
+	else if (KeyCompare(key, &lowest) < 0)
+	{
+		run->hi = KeyMin(&run->hi, &end);
+		if (KeyCompare(&lowest, &run->hi) <= 0)
+			run->hi = KeyBefore(&lowest);
+		OpenCut(&h->open, run);
+		result = RESERVE_DONE;
+	}
+	LWLockRelease(&h->lock);
+	return result;
+}
+
+/*
  * HintsPassLeased
  *		A claim is about to pass rows with live leases: rule 5.  "look" may be
  *		later than the leases' end, to bound what looking costs; "claimed" is
@@ -266,27 +307,31 @@ HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
 	LWLockRelease(&h->lock);
 }
 
+/*
+ * Where there is no room for one more, the retry is widened that is closest
+ * by: what lies between is walked again.
+ */
 static bool
 add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 		  TimestampTz now)
 {
 	Retry	   *r = NULL;
-	Retry	   *last = NULL;
+	double		distance = 0;
 	int			n = 0;
 
-	for (int i = 0; i < h->nretries && r == NULL; i++)
+	for (int i = 0; i < h->nretries; i++)
 	{
-		HintRange  *old = &h->retry[i].keys;
+		double		d = RangeDistance(&h->retry[i].keys, keys);
 
 		if (h->retry[i].xid != xid)
 			continue;
-		last = &h->retry[i];
-		n++;
-		if (KeyCompare(&old->lo, &keys->hi) <= 0 &&
-			KeyCompare(&old->hi, &keys->lo) >= 0)
-			r = last;
+		if (n++ == 0 || d < distance)
+		{
+			r = &h->retry[i];
+			distance = d;
+		}
 	}
-	if (r == NULL && h->nretries < MAX_RETRIES &&
+	if ((r == NULL || distance > 0) && h->nretries < MAX_RETRIES &&
 		n < (TransactionIdIsValid(xid) ? 1 : MAX_LOCKED))
 	{
 		r = &h->retry[h->nretries++];
@@ -294,8 +339,6 @@ add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 		r->xid = xid;
 		r->when = now + RETRY_AFTER;
 	}
-	if (r == NULL)
-		r = last;
 	/* all are other transactions' watches */
 	if (r == NULL)
 		return false;

@@ -39,6 +39,14 @@ typedef struct HintView
 	OpenSet		open;
 } HintView;
 
+/* What became of an attempt to reserve a run of rows. */
+typedef enum ReserveResult
+{
+	RESERVE_DONE,
+	RESERVE_LIMITED,			/* rule 3 forbids it */
+	RESERVE_PASSED				/* others have passed it already */
+} ReserveResult;
+
 /* What an operator is shown. */
 typedef struct HintsState
 {
@@ -62,6 +70,8 @@ extern void HintsOpenDatabase(void);
 
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
 extern void HintsPass(HintView *view, const HintRange *passed);
+extern ReserveResult HintsReserve(HintView *view, const HintKey *key,
+								  HintRange *run);
 extern void HintsPassLeased(HintView *view, TimestampTz until,
 							TimestampTz look, TimestampTz claimed,
 							const HintRange *keys, TimestampTz now);

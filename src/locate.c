@@ -111,8 +111,7 @@ LocateBegin(Locator *loc, RowWriter *w)
 
 	memset(loc, 0, sizeof(*loc));
 	loc->w = w;
-	if (!OidIsValid(q->id_index) ||
-		check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
+	if (!OidIsValid(q->id_index) || QueueRowSecurity(q))
 		return;
 	leaf = WriterLeaf(w, q->relid);
 	loc->index = index_open(q->id_index, AccessShareLock);

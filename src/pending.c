@@ -64,9 +64,9 @@ typedef struct PendingEntry
 	QueueHints *hints;
 	int			level;			/* nesting level of the subtransaction */
 	LeaseKind	lease;
-	TimestampTz until;			/* of leases: all end in the same second */
+	TimestampTz until;			/* of leases: all end in the same grain */
 	int64		attempt;		/* of leases taken off: all have the same */
-	bool		coarse;			/* leases of several seconds */
+	bool		coarse;			/* leases of several grains */
 	HintRange	keys;
 	int64		count;
 	uint64		sum;			/* of the receipts' hashes */
@@ -86,12 +86,6 @@ static int	naltered = 0;
 static bool claiming = false;	/* our transaction is known as a claimer */
 static TransactionId prepared_xid;	/* between PRE_PREPARE and PREPARE */
 
-static TimestampTz
-second_of(TimestampTz t)
-{
-	return t - t % USECS_PER_SEC;
-}
-
 static bool
 touch(const HintRange *a, const HintRange *b)
 {
@@ -110,9 +104,26 @@ joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
 	if (a->kind != b->kind || a->hints != b->hints ||
 		a->level != b->level || a->lease != b->lease)
 		return false;
-	return coarse || (second_of(a->until) == second_of(b->until) &&
+	return coarse || (LedgerGrain(a->until) == LedgerGrain(b->until) &&
 					  a->attempt == b->attempt &&
 					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)));
+}
+
+/*
+ * PendingRoom
+ *		Make sure that the next entry can be added.
+ */
+void
+PendingRoom(void)
+{
+	if (nentries < size)
+		return;
+	size = Max(2 * size, 32);
+	if (entries == NULL)
+		entries = MemoryContextAlloc(TopTransactionContext,
+									 size * sizeof(PendingEntry));
+	else
+		entries = repalloc(entries, size * sizeof(PendingEntry));
 }
 
 static void
@@ -131,21 +142,13 @@ add_entry(const PendingEntry *entry)
 		e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
 		e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
 		e->coarse = e->coarse || entry->coarse ||
-			second_of(e->until) != second_of(entry->until);
+			LedgerGrain(e->until) != LedgerGrain(entry->until);
 		e->until = Min(e->until, entry->until);
 		e->count += entry->count;
 		e->sum += entry->sum;
 		return;
 	}
-	if (nentries == size)
-	{
-		size = Max(2 * size, 32);
-		if (entries == NULL)
-			entries = MemoryContextAlloc(TopTransactionContext,
-										 size * sizeof(PendingEntry));
-		else
-			entries = repalloc(entries, size * sizeof(PendingEntry));
-	}
+	PendingRoom();
 	entries[nentries++] = *entry;
 }
 
@@ -290,8 +293,8 @@ PendingNote(Queue *q, TimestampTz until, const HintRange *keys)
 
 /*
  * PendingPassed
- *		A claim is about to pass these keys, and may have seen there what this
- *		transaction itself has written.
+ *		A claim has reserved these keys; or it is about to pass them, and may
+ *		have seen there what this transaction itself has written.
  */
 void
 PendingPassed(QueueHints *hints, const HintRange *keys)
@@ -312,24 +315,50 @@ PendingOpenAll(Oid relid)
 }
 
 /*
+ * What this transaction itself has made claimable, or has leased for a time
+ * that is over.
+ */
+static bool
+is_own(const PendingEntry *e, const QueueHints *hints, TimestampTz now)
+{
+	return e->hints == hints &&
+		(e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
+		 ((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER ||
+		   e->kind == PENDING_NOTE) && e->until <= now));
+}
+
+/*
  * PendingOwn
- *		Add to an open set what this transaction itself has made claimable, or
- *		has leased for a time that is over: it sees its own rows already.
+ *		Add to an open set what this transaction itself has made claimable: it
+ *		sees its own rows already.
  */
 void
 PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 {
 	for (int i = 0; i < nentries; i++)
 	{
+		if (is_own(&entries[i], hints, now))
+			(void) OpenAdd(open, &entries[i].keys);
+	}
+}
+
+/*
+ * PendingOwns
+ *		Has it made this key's row claimable?
+ */
+bool
+PendingOwns(QueueHints *hints, const HintKey *key, TimestampTz now)
+{
+	for (int i = 0; i < nentries; i++)
+	{
 		PendingEntry *e = &entries[i];
 
-		if (e->hints != hints)
-			continue;
-		if (e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
-			((e->kind == PENDING_LEASE || e->kind == PENDING_ENTER ||
-			  e->kind == PENDING_NOTE) && e->until <= now))
-			(void) OpenAdd(open, &e->keys);
+		if (is_own(e, hints, now) &&
+			KeyCompare(&e->keys.lo, key) <= 0 &&
+			KeyCompare(&e->keys.hi, key) >= 0)
+			return true;
 	}
+	return false;
 }
 
 /*

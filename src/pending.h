@@ -25,6 +25,9 @@ extern void PendingOpen(Queue *q, const HintRange *keys, int64 rows);
 extern void PendingNote(Queue *q, TimestampTz until, const HintRange *keys);
 extern void PendingPassed(QueueHints *hints, const HintRange *keys);
 extern void PendingOpenAll(Oid relid);
+extern void PendingRoom(void);
+extern bool PendingOwns(QueueHints *hints, const HintKey *key,
+						TimestampTz now);
 extern void PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now);
 
 #endif							/* INBOX_PENDING_H */

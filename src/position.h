@@ -39,6 +39,7 @@ extern void OpenAll(OpenSet *set);
 extern bool OpenAdd(OpenSet *set, const HintRange *range);
 extern void OpenCut(OpenSet *set, const HintRange *range);
 extern bool OpenContains(const OpenSet *set, const HintKey *key);
+extern bool OpenEnd(const OpenSet *set, const HintKey *key, HintKey *end);
 
 extern void LogAdd(OpenLog *log, const HintKey *lowest);
 extern bool LogLowestSince(const OpenLog *log, uint64 generation,

@@ -130,6 +130,7 @@ init_cache(void)
 	cache = hash_create("inbox queues", 64, &ctl, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(invalidate_rel, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, invalidate_names, (Datum) 0);
+	RightsInit();
 }
 
 /*
@@ -174,6 +175,7 @@ build_queue(Relation rel)
 	q->relid = relid;
 	q->owner = rel->rd_rel->relowner;
 	q->relkind = rel->rd_rel->relkind;
+	q->row_security = rel->rd_rel->relrowsecurity;
 	q->filenode = rel->rd_rel->relfilenode;
 	q->relname = pstrdup(RelationGetRelationName(rel));
 	q->name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),

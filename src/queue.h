@@ -62,6 +62,7 @@ typedef struct Queue
 	Oid			id_index;		/* valid unique btree on id alone, or
 								 * InvalidOid: rows are found by SQL */
 	Oid			order_index;	/* index that claims can walk, or InvalidOid */
+	bool		row_security;	/* enabled, for whomever it concerns */
 	Oid			filenode;		/* changes when the table is rewritten */
 	bool		integer_id;		/* ids have a place in keys (hintkey.h) */
 	Oid			dead_relid;		/* dead-letter table or queue, or InvalidOid */
@@ -74,6 +75,16 @@ typedef struct Queue
 	bool		hints_refused;
 	uint32		hints_freed;	/* entries that had been freed by then */
 	struct SendTarget *send;	/* sendtarget.c's, made at the first send */
+
+	/* rights.c's own: what the user was found to have */
+	Oid			rights_user;
+	AclMode		rights;
+	uint64		rights_epoch;
+
+	/* writeleaf.c's own: how the table is written, but for user and rights */
+	bool		ways_known;
+	bool		update_needs_sql;
+	bool		delete_needs_sql;
 
 	/* queue.c's own */
 	bool		valid;
@@ -99,7 +110,12 @@ extern void QueueReadRoles(Queue *q, Relation rel);
 extern Oid	QueueIdIndex(Relation rel, AttrNumber id);
 extern Oid	QueueOrderIndex(Queue *q, Relation rel);
 extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
+
+/* rights.c */
+extern void RightsInit(void);
+extern bool QueueHasRights(Queue *q, AclMode mode);
 extern void QueueCheckRights(Queue *q, AclMode mode);
+extern bool QueueRowSecurity(Queue *q);
 
 /* name.c */
 extern RangeVar *QueueParseName(text *name);

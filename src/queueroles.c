@@ -18,9 +18,7 @@
 #include "catalog/pg_type.h"
 #include "errors.h"
 #include "indexcheck.h"
-#include "miscadmin.h"
 #include "queue.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -171,26 +169,5 @@ QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos)
 			attno = get_attnum(RelationGetRelid(leaf),
 							   get_attname(q->relid, attno, false));
 		attnos[role] = attno;
-	}
-}
-
-/*
- * QueueCheckRights
- *		Raise an error unless the current user has each of the privileges on
- *		the table, or on at least one of its columns; a statement then checks
- *		the columns it touches.
- */
-void
-QueueCheckRights(Queue *q, AclMode mode)
-{
-	for (AclMode bit = 1; bit <= mode; bit <<= 1)
-	{
-		if ((mode & bit) == 0 ||
-			pg_class_aclcheck(q->relid, GetUserId(), bit) == ACLCHECK_OK)
-			continue;
-		if ((bit & ACL_ALL_RIGHTS_COLUMN) == 0 ||
-			pg_attribute_aclcheck_all(q->relid, GetUserId(), bit,
-									  ACLMASK_ANY) != ACLCHECK_OK)
-			aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, q->relname);
 	}
 }

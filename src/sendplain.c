@@ -30,7 +30,6 @@
 #include "catalog/pg_type.h"
 #include "changed.h"
 #include "executor/executor.h"
-#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -38,13 +37,11 @@
 #include "rewrite/rewriteHandler.h"
 #include "sendplain.h"
 #include "settings.h"
-#include "utils/acl.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 
 static bool
 has_generated(TupleDesc desc)
@@ -192,7 +189,6 @@ build_plain(Queue *q, Relation rel)
 											  ALLOCSET_SMALL_SIZES);
 
 	plain->usable = is_plain(q, rel);
-	plain->row_security = rel->rd_rel->relrowsecurity;
 	plain->desc = CreateTupleDescCopy(desc);
 	plain->col = palloc0(sizeof(PlainColumn) * desc->natts);
 	plain->value = palloc0(sizeof(Datum) * desc->natts);
@@ -229,10 +225,7 @@ SendPlainGet(SendRows *rows, Relation rel)
 	if (q->send->plain == NULL)
 		q->send->plain = build_plain(q, rel);
 	plain = q->send->plain;
-	if (!plain->usable ||
-		(plain->row_security &&
-		 check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED) ||
-		pg_class_aclcheck(q->relid, GetUserId(), ACL_INSERT) != ACLCHECK_OK)
+	if (!plain->usable || QueueRowSecurity(q) || !QueueHasRights(q, ACL_INSERT))
 		return NULL;
 	return plain;
 }

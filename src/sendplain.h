@@ -30,7 +30,6 @@ typedef struct SendPlain
 {
 	bool		usable;			/* the table is plain; else nothing else
 								 * counts */
-	bool		row_security;	/* enabled, if not for everybody */
 	bool		constraints;
 	bool		user_code;		/* needs a snapshot of its own */
 	bool		one_by_one;

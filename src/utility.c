@@ -89,6 +89,8 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 		AnnounceTwoPhaseCommit();
 	if (IsA(stmt, DropdbStmt) && OidIsValid(held))
 	{
+		/* a worker that was asked for and has not come yet shall not */
+		DatabaseForget(held);
 		HintsForgetDatabase(held);
 		SubForgetDatabase(held);
 	}

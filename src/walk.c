@@ -42,8 +42,6 @@
 #include "utils/timestamp.h"
 #include "walk.h"
 
-/* what a note costs to look at later is spread over this much more time */
-#define PACE_USECS		5
 /* a level that is walked to its end is passed up to so long ago */
 #define SETTLED_USECS	(10 * USECS_PER_SEC)
 
@@ -70,20 +68,13 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->leaf = leaf;
 	w->now = now;
 	w->group = group;
-	HintsRead(&w->view, HintsFor(q), now);
-	if (w->view.hints != NULL)
-		PendingOwn(w->view.hints, &w->view.open, now);
-	w->range = 0;
-	w->scanning = false;
-	w->passing = w->view.hints != NULL && group == NULL &&
+	w->max_rows = max_rows;
+	w->passing = HintsFor(q) != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
-	/* settings that have changed since the hints were opened for them */
-	AcceptInvalidationMessages();
-	if (!q->valid)
-		w->passing = false;
+	WalkReadHints(w);
 	w->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
-	w->unpassed = 0;
+	w->unpassed = w->idle = 0;
 	w->steps = w->dead = w->taken = 0;
 	w->want_due = false;
 	w->next_due = PG_INT64_MAX;
@@ -91,8 +82,6 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->index = index_open(q->order_index, AccessShareLock);
 	w->slot = table_slot_create(leaf->rel, NULL);
 	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, WALK_SCAN_KEYS);
-	if (w->view.open.n > 0)
-		w->lower = w->from = w->view.open.range[0].lo;
 }
 
 /*
@@ -111,38 +100,6 @@ static HintRange *
 current_range(Walk *w)
 {
 	return &w->view.open.range[w->range];
-}
-
-/*
- * note_leased
- *		Note the run of leased rows at hand, before it is passed.
- */
-static void
-note_leased(Walk *w)
-{
-	if (w->leased.any && w->passing)
-		HintsPassLeased(&w->view, w->leased.until,
-						Max(w->leased.until, w->now + w->steps * PACE_USECS),
-						w->leased.claimed, &w->leased.keys, w->now);
-	w->leased.any = false;
-}
-
-static void
-pass_to(Walk *w, const HintKey *to)
-{
-	HintRange	passed = {w->from, *to};
-
-	w->unpassed = 0;
-	if (KeyCompare(&w->from, to) > 0)
-		return;
-	if (w->passing)
-	{
-		note_leased(w);
-		if (w->wrote)
-			PendingPassed(w->view.hints, &passed);
-		HintsPass(&w->view, &passed);
-	}
-	w->from = KeyAfter(to);
 }
 
 /*
@@ -174,10 +131,22 @@ end_level(Walk *w)
 		settled = KeyMin(&settled, &current_range(w)->hi);
 		to = KeyMax(&settled, &w->seen);
 	}
-	pass_to(w, &to);
+	WalkPassTo(w, &to);
 	w->scanning = false;
 	if (w->want_due && QueueHas(w->q, ROLE_DUE_AT))
 		WalkScanNextDue(w);
+}
+
+/*
+ * end_range
+ *		The range at hand ends within the level, and is all walked.
+ */
+static void
+end_range(Walk *w)
+{
+	WalkPassTo(w, &current_range(w)->hi);
+	w->scanning = false;
+	w->range++;
 }
 
 static HintKey
@@ -227,7 +196,7 @@ advance(Walk *w)
 			gap_end = KeyBefore(&first);
 			if (begun)
 				w->from = lowest_of(w->lower.priority + 1);
-			pass_to(w, &gap_end);
+			WalkPassTo(w, &gap_end);
 			w->lower = w->from = first;
 		}
 		else if (begun || (!levels && w->lower.priority > 0))
@@ -274,27 +243,6 @@ other_share(Walk *w)
 	return (int) (hash & PG_INT32_MAX) % w->shares != w->share;
 }
 
-static void
-add_leased(Walk *w, const LeaseRow *row)
-{
-	LeasedRun  *run = &w->leased;
-
-	if (run->any &&
-		run->until / USECS_PER_SEC != row->locked_until / USECS_PER_SEC)
-		note_leased(w);
-	if (!run->any)
-	{
-		run->any = true;
-		run->until = row->locked_until;
-		run->claimed = row->claimed_at;
-		run->keys = w->keys;
-	}
-	run->until = Min(run->until, row->locked_until);
-	run->claimed = row->claimed ? Min(run->claimed, row->claimed_at) :
-		PG_INT64_MIN;
-	run->keys.hi = w->keys.hi;
-}
-
 /*
  * next_row
  *		The next row of the scan.  Unlike index_getnext_slot this counts the
@@ -311,6 +259,8 @@ next_row(Walk *w)
 		if (index_fetch_heap(w->scan, w->slot))
 			return true;
 		w->dead++;
+		if (WalkIdle(w))
+			return false;
 	}
 	return false;
 }
@@ -332,32 +282,31 @@ WalkNext(Walk *w, ItemPointer tid)
 			return false;
 		if (!next_row(w))
 		{
-			if (!advance(w))
+			/* not so when the walk goes on behind others */
+			if (w->scanning && WalkRangeEnds(w))
+				end_range(w);
+			else if (!advance(w))
 				return false;
 			continue;
 		}
 		KeysOfRow(q, w->leaf->attnos, w->slot, &w->keys);
 		if (KeyCompare(&w->keys.lo, &current_range(w)->hi) > 0)
 		{
-			/* the range ends within the level, and is all walked */
-			pass_to(w, &current_range(w)->hi);
-			w->scanning = false;
-			w->range++;
-			if (!advance(w))
-				return false;
+			end_range(w);
 			continue;
 		}
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);
 		if (LeaseClaimable(q, &row, w->now))
 		{
-			if (other_group(w) || other_share(w))
+			if (other_group(w) || other_share(w) || !WalkReserve(w))
 				continue;
 			*tid = w->slot->tts_tid;
 			return true;
 		}
 		if (row.leased && row.locked_until > w->now && !row.finished)
-			add_leased(w, &row);
+			WalkAddLeased(w, &row);
 		w->seen = passable(w, &w->keys);
+		(void) WalkIdle(w);
 	}
 }
 
@@ -389,18 +338,13 @@ may_pass_locked(Walk *w)
 void
 WalkTook(Walk *w, bool taken)
 {
-	HintKey		before = KeyBefore(&w->keys.lo);
-
 	if (!taken && w->passing &&
 		!(may_pass_locked(w) && HintsPassLocked(&w->view, &w->keys, w->now)))
-	{
-		pass_to(w, &before);
-		w->from = KeyAfter(&w->keys.hi);
-	}
+		WalkLeave(w);
 	w->seen = passable(w, &w->keys);
 	w->taken += taken;
 	if (taken && ++w->unpassed >= w->stride)
-		pass_to(w, &w->seen);
+		WalkPassTo(w, &w->seen);
 }
 
 /*
@@ -430,7 +374,8 @@ void
 WalkEnd(Walk *w)
 {
 	if (w->unpassed > 0)
-		pass_to(w, &w->seen);
+		WalkPassTo(w, &w->seen);
+	WalkNoteLeased(w);
 	TotalsWalked(w->q, w->steps, w->dead, w->taken);
 	index_endscan(w->scan);
 	ExecDropSingleTupleTableSlot(w->slot);

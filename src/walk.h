@@ -17,7 +17,7 @@
 typedef struct LeasedRun
 {
 	bool		any;
-	TimestampTz until;			/* the first that ends; all in one second */
+	TimestampTz until;			/* the first that ends; all in one grain */
 	TimestampTz claimed;		/* when the first was claimed, if that is
 								 * known */
 	HintRange	keys;
@@ -33,7 +33,8 @@ typedef struct Walk
 	int			shares;			/* one of so many; 0: all */
 	Relation	index;
 	IndexScanDesc scan;
-	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
+	ScanKeyData lower_keys[2];	/* of the scan's bounds */
+	ScanKeyData upper_keys[2];
 	TupleTableSlot *slot;		/* the row at hand */
 	HintView	view;
 	int			range;			/* of view.open, being walked */
@@ -46,6 +47,8 @@ typedef struct Walk
 	bool		wrote;			/* the transaction had written before (rule 4) */
 	int			stride;			/* rows taken between two passes */
 	int			unpassed;		/* rows taken since the last one */
+	int			idle;			/* entries of no use since the last row of use */
+	int64		max_rows;		/* that are wanted */
 	int64		steps;			/* index entries gone to */
 	int64		dead;			/* of them, those of rows that are gone */
 	int64		taken;			/* rows */
@@ -64,10 +67,21 @@ extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
 extern void WalkEnd(Walk *w);
 
+/* walkpass.c */
+extern void WalkReadHints(Walk *w);
+extern void WalkAddLeased(Walk *w, const LeaseRow *row);
+extern void WalkNoteLeased(Walk *w);
+extern void WalkPassTo(Walk *w, const HintKey *to);
+extern bool WalkIdle(Walk *w);
+extern bool WalkReserve(Walk *w);
+extern void WalkLeave(Walk *w);
+
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern bool WalkRangeEnds(const Walk *w);
 extern void WalkScanLevel(Walk *w);
+extern void WalkScanAhead(Walk *w, int64 entries, HintKey *key);
 extern void WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
 

@@ -6,7 +6,10 @@
  *
  * A level is scanned from a lower bound on due time and id, as one row
  * comparison, up to what is due now; so it is one descent of the index,
- * whatever lies before.
+ * whatever lies before.  Where the range at hand ends within the level, that
+ * is the scan's upper bound: a range is often one key, and behind it are the
+ * entries of all the rows that have been settled since, dead but not to be
+ * removed while somebody holds an old snapshot.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,6 +47,29 @@ priority_operator(Oid type, StrategyNumber strategy)
 }
 
 /*
+ * put_row
+ *		A comparison of (due time, id) with a key.
+ */
+static void
+put_row(Walk *w, ScanKey key, ScanKey members, AttrNumber attno,
+		StrategyNumber strategy, const HintKey *bound)
+{
+	ScanKeyEntryInitialize(&members[0], SK_ROW_MEMBER, attno, strategy,
+						   TIMESTAMPTZOID, InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(bound->due));
+	ScanKeyEntryInitialize(&members[1], SK_ROW_MEMBER | SK_ROW_END, attno + 1,
+						   strategy, INT8OID, InvalidOid,
+						   w->q->col[ROLE_ID].type == INT4OID ?
+						   F_BTINT48CMP : F_BTINT8CMP,
+						   Int64GetDatum(bound->id));
+	memset(key, 0, sizeof(ScanKeyData));
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = attno;
+	key->sk_strategy = strategy;
+	key->sk_argument = PointerGetDatum(members);
+}
+
+/*
  * put_lower
  *		The scan's lower bound: (due time, id), or either where the queue has
  *		no other, at or behind w->lower.  Returns the number of keys added.
@@ -51,7 +77,6 @@ priority_operator(Oid type, StrategyNumber strategy)
 static int
 put_lower(Walk *w, ScanKey key, AttrNumber attno)
 {
-	ScanKey		members = w->lower_keys;
 	Queue	   *q = w->q;
 	bool		due = QueueHas(q, ROLE_DUE_AT);
 	Oid			idtype = q->col[ROLE_ID].type;
@@ -73,19 +98,49 @@ put_lower(Walk *w, ScanKey key, AttrNumber attno)
 				Int64GetDatum(w->lower.id));
 		return 1;
 	}
-	ScanKeyEntryInitialize(&members[0], SK_ROW_MEMBER, attno,
-						   BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
-						   InvalidOid, F_TIMESTAMPTZ_CMP,
-						   TimestampTzGetDatum(w->lower.due));
-	ScanKeyEntryInitialize(&members[1], SK_ROW_MEMBER | SK_ROW_END, attno + 1,
-						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid,
-						   idtype == INT4OID ? F_BTINT48CMP : F_BTINT8CMP,
-						   Int64GetDatum(w->lower.id));
-	memset(key, 0, sizeof(ScanKeyData));
-	key->sk_flags = SK_ROW_HEADER;
-	key->sk_attno = attno;
-	key->sk_strategy = BTGreaterEqualStrategyNumber;
-	key->sk_argument = PointerGetDatum(members);
+	put_row(w, key, w->lower_keys, attno, BTGreaterEqualStrategyNumber,
+			&w->lower);
+	return 1;
+}
+
+/*
+ * WalkRangeEnds
+ *		Is the end of the range at hand also that of the level's scan?
+ */
+bool
+WalkRangeEnds(const Walk *w)
+{
+	const HintKey *hi = &w->view.open.range[w->range].hi;
+
+	return hi->priority == w->lower.priority &&
+		(QueueHas(w->q, ROLE_DUE_AT) ? hi->due <= w->now :
+		 hi->due == 0 && hi->id != PG_INT64_MAX);
+}
+
+/*
+ * put_upper
+ *		The scan's upper bound: the end of the range, or what is due.  Returns
+ *		the number of keys added.
+ */
+static int
+put_upper(Walk *w, ScanKey key, AttrNumber attno)
+{
+	const HintKey *hi = &w->view.open.range[w->range].hi;
+	Queue	   *q = w->q;
+	bool		due = QueueHas(q, ROLE_DUE_AT);
+	bool		ends = WalkRangeEnds(w);
+
+	if (due && ends && q->integer_id && hi->id != PG_INT64_MAX)
+		put_row(w, key, w->upper_keys, attno, BTLessEqualStrategyNumber, hi);
+	else if (due)
+		put_key(key, attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
+				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(ends ? hi->due : w->now));
+	else if (ends && q->integer_id)
+		put_key(key, attno, BTLessEqualStrategyNumber, INT8OID,
+				q->col[ROLE_ID].type == INT4OID ? F_INT48LE : F_INT8LE,
+				Int64GetDatum(hi->id));
+	else
+		return 0;
 	return 1;
 }
 
@@ -119,7 +174,6 @@ put_priority(Walk *w, ScanKey key)
 void
 WalkScanLevel(Walk *w)
 {
-	Queue	   *q = w->q;
 	ScanKeyData keys[WALK_SCAN_KEYS];
 	AttrNumber	attno = 1;
 	int			n;
@@ -127,13 +181,58 @@ WalkScanLevel(Walk *w)
 	n = put_priority(w, keys);
 	attno += n;
 	n += put_lower(w, &keys[n], attno);
-	if (QueueHas(q, ROLE_DUE_AT))
-		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
-				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
-	w->scan->xs_want_itup = false;
+	n += put_upper(w, &keys[n], attno);
+	/* for WalkScanAhead */
+	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
 	w->scanning = true;
+}
+
+static int64
+entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
+			int64 null_value)
+{
+	RoleColumn *col = &w->q->col[role];
+	bool		isnull;
+	Datum		datum;
+
+	if (col->attno == 0)
+		return 0;
+	datum = index_getattr(itup, *attno, RelationGetDescr(w->index), &isnull);
+	(*attno)++;
+	if (isnull)
+		return null_value;
+	switch (col->type)
+	{
+		case INT2OID:
+			return DatumGetInt16(datum);
+		case INT4OID:
+			return DatumGetInt32(datum);
+		default:
+			return DatumGetInt64(datum);
+	}
+}
+
+/*
+ * WalkScanAhead
+ *		The key of the last of so many entries of the level's scan, beginning
+ *		with the one at hand; of no more than have been read already, which is
+ *		one page of the index.
+ */
+void
+WalkScanAhead(Walk *w, int64 entries, HintKey *key)
+{
+	BTScanOpaque scan = (BTScanOpaque) w->scan->opaque;
+	BTScanPos	pos = &scan->currPos;
+	int			last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
+	IndexTuple	itup = (IndexTuple) (scan->currTuples +
+									 pos->items[last].tupleOffset);
+	AttrNumber	attno = 1;
+
+	key->priority = entry_value(w, itup, &attno, ROLE_PRIORITY, PG_INT64_MAX);
+	key->due = entry_value(w, itup, &attno, ROLE_DUE_AT, PG_INT64_MAX);
+	key->id = entry_value(w, itup, &attno, ROLE_ID, 0);
 }
 
 /*

@@ -7,11 +7,12 @@
  * leaf's slot "old".  What is left is to write the next version, or to delete
  * the row, in one of two ways.
  *
- * Directly, through the executor's functions for a single row, as the apply
- * worker of logical replication does it: constraints, foreign keys, AFTER ROW
- * triggers and indexes are served.  No snapshot is read, so at SERIALIZABLE
- * nothing is added to the transaction's read set, and two claimers of
- * neighbouring rows never fail each other.
+ * Directly (writedirect.c), through the executor's functions for a single
+ * row, as the apply worker of logical replication does it, or less where that
+ * is as good: constraints, foreign keys, AFTER ROW triggers and indexes are
+ * served.  No snapshot is read, so at SERIALIZABLE nothing is added to the
+ * transaction's read set, and two claimers of neighbouring rows never fail
+ * each other.
  *
  * By SQL, where the row alone does not say what an UPDATE would do: row
  * security for this user, rules, BEFORE ROW and statement triggers, generated
@@ -31,7 +32,6 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "commands/trigger.h"
-#include "compat.h"
 #include "executor/executor.h"
 #include "locate.h"
 #include "miscadmin.h"
@@ -49,92 +49,6 @@ WriterBegin(RowWriter *w, Queue *q)
 	w->q = q;
 	w->cxt = CurrentMemoryContext;
 	w->owner = CurrentResourceOwner;
-}
-
-/*
- * Triggers that a write to a single row fires.
- */
-static bool
-has_after_triggers(Relation rel)
-{
-	TriggerDesc *trig = rel->trigdesc;
-
-	return trig != NULL &&
-		(trig->trig_update_after_row || trig->trig_delete_after_row);
-}
-
-/*
- * prepare_direct
- *		What the executor's functions for a single row need.
- */
-static void
-prepare_direct(RowWriter *w, RowLeaf *leaf)
-{
-	MemoryContext old;
-
-	if (leaf->rri != NULL)
-		return;
-	old = MemoryContextSwitchTo(w->cxt);
-	leaf->new = MakeSingleTupleTableSlot(RelationGetDescr(leaf->rel),
-										 &TTSOpsVirtual);
-	leaf->estate = CreateExecutorState();
-	leaf->estate->es_output_cid = GetCurrentCommandId(true);
-	leaf->estate->es_snapshot = GetActiveSnapshot();
-	leaf->updated = MakeResultRangeTable(leaf->estate, leaf->rel);
-	leaf->rri = makeNode(ResultRelInfo);
-	InitResultRelInfo(leaf->rri, leaf->rel, 1, NULL, 0);
-	ExecOpenIndices(leaf->rri, false);
-	if (has_after_triggers(leaf->rel) && w->triggers == NULL)
-	{
-		AfterTriggerBeginQuery();
-		w->triggers = leaf->estate;
-	}
-	MemoryContextSwitchTo(old);
-}
-
-/*
- * new_version
- *		The old version with the change applied, as a virtual tuple.
- */
-static void
-new_version(RowLeaf *leaf, const RowChange *change)
-{
-	TupleTableSlot *old = leaf->old;
-	TupleTableSlot *new = ExecClearTuple(leaf->new);
-	int			natts = RelationGetDescr(leaf->rel)->natts;
-
-	slot_getallattrs(old);
-	memcpy(new->tts_values, old->tts_values, natts * sizeof(Datum));
-	memcpy(new->tts_isnull, old->tts_isnull, natts * sizeof(bool));
-	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
-	{
-		if (change->set[role])
-		{
-			new->tts_values[leaf->attnos[role] - 1] = change->value[role];
-			new->tts_isnull[leaf->attnos[role] - 1] = change->isnull[role];
-		}
-	}
-	ExecStoreVirtualTuple(new);
-}
-
-static void
-update_direct(RowWriter *w, RowLeaf *leaf, const RowChange *change)
-{
-	EPQState	epq = {0};		/* only BEFORE ROW triggers would use it */
-	Bitmapset  *updated = NULL;
-
-	prepare_direct(w, leaf);
-	new_version(leaf, change);
-	for (int role = 0; role < NUM_QUEUE_ROLES; role++)
-	{
-		if (change->set[role])
-			updated = bms_add_member(updated, leaf->attnos[role] -
-									 FirstLowInvalidHeapAttributeNumber);
-	}
-	*leaf->updated = updated;
-	ExecSimpleRelationUpdate(leaf->rri, leaf->estate, &epq, leaf->old, leaf->new);
-	ResetPerTupleExprContext(leaf->estate);
-	bms_free(updated);
 }
 
 /*
@@ -276,7 +190,7 @@ WriterUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 	/* whose functions might do anything */
 	if (leaf->has_checks)
 		QuickDirty();
-	update_direct(w, leaf, change);
+	WriteUpdate(w, leaf, change);
 	return leaf->new;
 }
 
@@ -311,12 +225,9 @@ delete_by_sql(RowWriter *w, RowLeaf *leaf)
 bool
 WriterDelete(RowWriter *w, RowLeaf *leaf)
 {
-	EPQState	epq = {0};
-
 	if (!leaf->direct_delete)
 		return delete_by_sql(w, leaf);
-	prepare_direct(w, leaf);
-	ExecSimpleRelationDelete(leaf->rri, leaf->estate, &epq, leaf->old);
+	WriteDelete(w, leaf);
 	return true;
 }
 
@@ -335,16 +246,7 @@ WriterEnd(RowWriter *w)
 	for (RowLeaf *leaf = w->leaves; leaf != NULL; leaf = leaf->next)
 	{
 		ExecDropSingleTupleTableSlot(leaf->old);
-		if (leaf->new != NULL)
-			ExecDropSingleTupleTableSlot(leaf->new);
-		if (leaf->rri != NULL)
-		{
-			ExecCloseIndices(leaf->rri);
-			ExecCloseResultRelations(leaf->estate);
-			/* slots of AFTER triggers */
-			ExecResetTupleTable(leaf->estate->es_tupleTable, false);
-			FreeExecutorState(leaf->estate);
-		}
+		WriteEnd(leaf);
 		table_close(leaf->rel, NoLock);
 	}
 	w->leaves = NULL;

@@ -30,7 +30,7 @@ typedef struct RowLeaf
 	AttrNumber	attnos[NUM_QUEUE_ROLES];
 	TupleTableSlot *old;		/* for the caller: the version it locks */
 	TupleTableSlot *new;		/* the version written last */
-	/* set up at the first direct write */
+	/* set up at the first direct write that needs the executor */
 	struct EState *estate;
 	struct ResultRelInfo *rri;
 	Bitmapset **updated;		/* columns the write at hand changes */
@@ -38,6 +38,7 @@ typedef struct RowLeaf
 	bool		direct_update;	/* without SQL */
 	bool		direct_delete;
 	bool		has_checks;		/* CHECK constraints */
+	bool		needs_executor; /* for direct writes: see writedirect.c */
 	struct RowLeaf *next;
 } RowLeaf;
 
@@ -59,5 +60,11 @@ extern TupleTableSlot *WriterUpdate(RowWriter *w, RowLeaf *leaf,
 									const RowChange *change);
 extern bool WriterDelete(RowWriter *w, RowLeaf *leaf);
 extern void WriterEnd(RowWriter *w);
+
+/* writedirect.c */
+extern bool WriteNeedsExecutor(Relation rel);
+extern void WriteUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change);
+extern void WriteDelete(RowWriter *w, RowLeaf *leaf);
+extern void WriteEnd(RowLeaf *leaf);
 
 #endif							/* INBOX_WRITE_H */

@@ -14,13 +14,10 @@
 #include "catalog/partition.h"
 #include "catalog/pg_trigger.h"
 #include "changed.h"
-#include "miscadmin.h"
-#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
-#include "utils/rls.h"
 #include "write.h"
 
 /*
@@ -62,10 +59,26 @@ may_move(Queue *q, Relation leaf)
 	return result;
 }
 
-static bool
-has_rights(Oid relid, AclMode mode)
+/*
+ * table_needs_sql
+ *		Why writes of an event to a leaf need SQL, whoever makes them.
+ */
+static const char *
+table_needs_sql(Relation leaf, Relation root, int16 event)
 {
-	return (pg_class_aclmask(relid, GetUserId(), mode, ACLMASK_ALL) & mode) == mode;
+	TriggerDesc *trig = leaf->trigdesc;
+
+	if (leaf->rd_rules != NULL || root->rd_rules != NULL)
+		return "the table has a rule";
+	if (leaf->rd_att->constr && leaf->rd_att->constr->has_generated_stored)
+		return "the table has a generated column";
+	if (trig && (event == TRIGGER_TYPE_UPDATE ? trig->trig_update_before_row :
+				 trig->trig_delete_before_row))
+		return "the table has a BEFORE trigger";
+	if (!ChangedOnlyOurs(trig, event) ||
+		!ChangedOnlyOurs(root->trigdesc, event))
+		return "the table has a statement trigger";
+	return NULL;
 }
 
 /*
@@ -76,21 +89,25 @@ has_rights(Oid relid, AclMode mode)
 const char *
 WriterNeedsSql(Queue *q, Relation leaf, Relation root, int16 event)
 {
-	TriggerDesc *trig = leaf->trigdesc;
-
-	if (leaf->rd_rules != NULL || root->rd_rules != NULL)
-		return "the table has a rule";
-	if (check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
+	if (QueueRowSecurity(q))
 		return "row security applies";
-	if (leaf->rd_att->constr && leaf->rd_att->constr->has_generated_stored)
-		return "the table has a generated column";
-	if (trig && (event == TRIGGER_TYPE_UPDATE ? trig->trig_update_before_row :
-				 trig->trig_delete_before_row))
-		return "the table has a BEFORE trigger";
-	if (!ChangedOnlyOurs(trig, event) ||
-		!ChangedOnlyOurs(root->trigdesc, event))
-		return "the table has a statement trigger";
-	return NULL;
+	return table_needs_sql(leaf, root, event);
+}
+
+/*
+ * find_ways
+ *		The same for the queue's own table, which is asked for in each call:
+ *		the answer lasts as long as the queue's entry.
+ */
+static void
+find_ways(Queue *q, Relation rel)
+{
+	if (q->ways_known)
+		return;
+	q->update_needs_sql = may_move(q, rel) ||
+		table_needs_sql(rel, rel, TRIGGER_TYPE_UPDATE) != NULL;
+	q->delete_needs_sql = table_needs_sql(rel, rel, TRIGGER_TYPE_DELETE) != NULL;
+	q->ways_known = true;
 }
 
 /*
@@ -104,12 +121,26 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 
 	leaf->rules = rel->rd_rules != NULL || root->rd_rules != NULL;
 	leaf->has_checks = rel->rd_att->constr && rel->rd_att->constr->num_check > 0;
-	leaf->direct_update = !may_move(q, rel) &&
-		has_rights(q->relid, ACL_SELECT | ACL_UPDATE) &&
-		WriterNeedsSql(q, rel, root, TRIGGER_TYPE_UPDATE) == NULL;
-	leaf->direct_delete =
-		has_rights(q->relid, ACL_SELECT | ACL_DELETE) &&
-		WriterNeedsSql(q, rel, root, TRIGGER_TYPE_DELETE) == NULL;
+	leaf->needs_executor = WriteNeedsExecutor(rel);
+	if (rel == root)
+	{
+		bool		by_policy = QueueRowSecurity(q);
+
+		find_ways(q, rel);
+		leaf->direct_update = !q->update_needs_sql && !by_policy;
+		leaf->direct_delete = !q->delete_needs_sql && !by_policy;
+	}
+	else
+	{
+		leaf->direct_update = !may_move(q, rel) &&
+			WriterNeedsSql(q, rel, root, TRIGGER_TYPE_UPDATE) == NULL;
+		leaf->direct_delete =
+			WriterNeedsSql(q, rel, root, TRIGGER_TYPE_DELETE) == NULL;
+	}
+	leaf->direct_update = leaf->direct_update &&
+		QueueHasRights(q, ACL_SELECT | ACL_UPDATE);
+	leaf->direct_delete = leaf->direct_delete &&
+		QueueHasRights(q, ACL_SELECT | ACL_DELETE);
 }
 
 /*

@@ -20,7 +20,7 @@
 #define MAXLOG	4
 #define NEVER	100
 #define NONE	9
-#define LEN		2			/* of a lease; two ticks are one second */
+#define LEN		2			/* of a lease; two ticks are one grain of the ledger */
 #define BY_HAND	16			/* a lease made by hand: no telling it from a claim's */
 
 #define BIT(k)		(1 << (k))
@@ -61,6 +61,10 @@ byte broken;
 #define R_ENTER				25	/* a committed claim enters its leases */
 #define R_OLD_LOG			26	/* forgetting all spoils old readings */
 #define R_HAND_NOTE			27	/* a lease made by hand is noted */
+#define R_RESERVE_LIMIT		28	/* reserve only below what was opened since (4) */
+#define R_RESERVE_ABORT		29	/* abort opens what was reserved (4) */
+#define R_RESERVE_LEFT		30	/* open again what of it is not taken (4) */
+#define R_RESERVE_NOTE		31	/* note a lease that was reserved (5) */
 #define R_REACHED			99	/* none: shows that the end is reached */
 
 byte clock, last_tick;
@@ -455,6 +459,8 @@ inline end_rows(x, commits)
 }
 
 /* where a transaction is */
+#define RESERVE		16		/* a walk: the row at cur is claimable */
+#define AGAIN		17		/* others have passed it: read the hints again */
 #define READ		1		/* a walk: read the hints */
 #define LOOK		2		/* read the row at cur */
 #define TAKE		3		/* and try to take it */
@@ -741,14 +747,19 @@ inline read_hints()
 {
 	t = clock;
 	wrote = WROTE;
+	passing = what == CLAIM || WITHOUT(R_FILTER);
+	walking[x] = 1;
+	read_view()
+}
+
+inline read_view()
+{
 	open_due(t);
 	view = open | (P.opens -> KEYS(P.open_lo, P.open_hi) : 0) |
 		(pending[0].opens -> KEYS(pending[0].open_lo, pending[0].open_hi) : 0) |
 		(pending[0].leases && pending[0].lease_until <= t ->
 			KEYS(pending[0].lease_lo, pending[0].lease_hi) : 0);
-	seen_gen = generation;
-	passing = what == CLAIM || WITHOUT(R_FILTER);
-	walking[x] = 1
+	seen_gen = generation
 }
 
 /*
@@ -762,7 +773,7 @@ inline pass_to(to, goes_on)
 		goal = to;
 		next_from = goes_on;
 		pc = (run_until -> NOTE : PASS)
-	:: else -> from = goes_on
+	:: else -> from = MAX(from, goes_on)
 	fi
 }
 
@@ -786,6 +797,47 @@ inline pass_now()
 	from = next_from;
 	goal = 0;
 	next_from = 0
+}
+
+/*
+ * WalkReserve: pass the row at hand and those behind it, of its level and of
+ * its range, as many as are wanted; keys without a row count, too.  "from" is
+ * behind "cur" while the walk goes over what it has reserved.
+ */
+#define RESERVED	(from > cur)
+
+inline reserve()
+{
+	goal = cur;
+	do
+	:: goal + 1 < NKEYS && goal + 1 != SPLIT && HAS(view, goal + 1) &&
+		goal + 1 < cur + arg - taken -> goal++
+	:: else -> break
+	od;
+	if
+	:: WITHOUT(R_RESERVE_LIMIT) -> seen_gen = generation
+	:: else
+	fi;
+	pass_keys(seen_gen, from, goal);
+	low = MIN(low, goal + 1);
+	if
+	:: low > cur ->
+		P.passed = P.passed | (WITHOUT(R_RESERVE_ABORT) -> 0 : KEYS(from, low - 1));
+		from = low
+	:: else
+	fi;
+	goal = 0;
+	low = 0
+}
+
+/* an error in the midst of a walk */
+inline fail()
+{
+	end_walk();
+	if
+	:: level == 1 -> roll_back_savepoint(); pc = SUBTELL
+	:: else -> end_rows(x, 0); k = 0; pc = TELL_ABORT
+	fi
 }
 
 /* the row at hand is left behind; at the end of a level it is passed */
@@ -815,7 +867,7 @@ inline look_at(key)
 	changed[x] = 0
 }
 
-/* the run of live leases at hand; one run is all of one second */
+/* the run of live leases at hand; one run is all of one grain */
 inline add_leased(key)
 {
 	if
@@ -848,7 +900,13 @@ inline next_row()
 	if
 	:: (cur >= NKEYS || taken >= arg) && passing && from < cur -> pass_to(cur - 1, cur)
 	:: (cur >= NKEYS || taken >= arg) && !(passing && from < cur) ->
-		d_step { end_walk(); did() }
+		d_step {
+			if
+			:: run_until && passing && !WITHOUT(R_RESERVE_NOTE) -> note_run()
+			:: else
+			fi;
+			end_walk(); did()
+		}
 	:: !(cur >= NKEYS || taken >= arg) && !HAS(view, cur) ->
 		pass_to(cur - 1, cur + 1);
 		cur++
@@ -875,7 +933,7 @@ inline next_row()
 			:: (s == READY && due[cur] <= t) || (s == LEASED && u <= t) ->
 				if
 				:: what == CLAIM_LAST && cur != NKEYS - 1 -> step_on()
-				:: else -> pc = TAKE
+				:: else -> pc = (passing && !RESERVED -> RESERVE : TAKE)
 				fi
 			:: s == ABSENT -> step_on()
 			fi;
@@ -915,6 +973,10 @@ inline take(late_pass)
 			fi;
 			step_on()
 		:: else ->
+			if
+			:: RESERVED && !WITHOUT(R_RESERVE_LEFT) -> open_keys(cur, cur, 1)
+			:: else
+			fi;
 			pass_to(cur - 1, cur + 1);
 			cur++
 		fi
@@ -1081,17 +1143,25 @@ proctype xact(byte x, first, arg1, second, arg2, ends, savepoint)
 	/* of a walk */
 	byte t, view, seen_gen, cur, from, taken, s, u, l, goal, next_from;
 	byte run_until, run_lo, run_hi;
-	bool run_told, passing, wrote;
+	bool run_told, passing, wrote, again;
 
 	d_step { running[x] = 1; go_on() };
 	do
 	:: d_step { pc == READ -> read_hints(); pc = LOOK }
 	:: atomic { pc == LOOK -> next_row() }
+	:: d_step { pc == LOOK && cur < NKEYS && taken < arg && passing && !RESERVED &&
+			HAS(view, cur) && !HAS(open, cur) -> pc = AGAIN; pass_to(cur - 1, cur); again = pc != AGAIN }
+	:: d_step { pc == AGAIN -> read_view(); view = view & ~(BIT(cur) - 1); pc = LOOK }
+	:: d_step { pc == RESERVE && run_until -> note_run() }
+	:: d_step { pc == RESERVE && !run_until && HAS(open, cur) -> reserve(); pc = TAKE }
+	/* if it may not, or need not, reserve: the row is its own, or opened since */
+	:: d_step { pc == RESERVE -> pc = TAKE }
+	:: d_step { (pc == TAKE || pc == LOOK) && RESERVED && (level == 1 || (ends & ABORT)) -> fail() }
 	:: d_step { pc == TAKE -> take(0) }
 	/* several may be taken before they are passed */
 	:: d_step { pc == TAKE && arg > 1 -> take(1) }
 	:: d_step { pc == NOTE -> note_run(); pc = PASS }
-	:: d_step { pc == PASS -> pass_now(); pc = LOOK }
+	:: d_step { pc == PASS -> pass_now(); pc = (again -> AGAIN : LOOK); again = 0 }
 	:: d_step { pc == ROW && (writer[arg] == 0 || writer[arg] == x) &&
 			(what != MOVE || writer[NKEYS - 1] == 0) -> do_row(arg); did() }
 	:: d_step { pc == SUBEND -> roll_back_savepoint(); pc = SUBTELL }

@@ -166,6 +166,18 @@ init {
 	:: scenario == 31 -> atomic {
 		d_step { ready(0); leased(1, 6); ready(2); open = BIT(0) | KEYS(2, 3) }; n = 3; last_tick = 0;
 		ONE(1, CLAIM, 1, COMMIT | ABORT); ONE(2, CLAIM, 1, COMMIT); ONE(3, RELEASE, 1, COMMIT) }
+	/* a send into what a claim reserves */
+	:: scenario == 32 -> atomic {
+		ready(0); n = 3; last_tick = 0;
+		ONE(1, CLAIM, 2, COMMIT | ABORT); ONE(2, SEND, 1, COMMIT | ABORT); ONE(3, CLAIM, 1, COMMIT) }
+	/* a lease that is in no ledger, in what a claim reserves */
+	:: scenario == 33 -> atomic {
+		ready(0); strange(1, 2); last_tick = 2;
+		ONE(1, CLAIM, 2, COMMIT | ABORT); ONE(2, CLAIM, 2, COMMIT) }
+	/* claims of two that meet, in savepoints */
+	:: scenario == 34 -> atomic {
+		ready(0); ready(1); ready(2); last_tick = 0;
+		run xact(1, CLAIM, 2, CLAIM, 1, COMMIT | ABORT | PREPARE, FIRST); ONE(2, CLAIM, 2, COMMIT | ABORT) }
 	fi;
 	nxacts = n;
 	ended == nxacts;
