@@ -37,6 +37,7 @@ VerdictName(Verdict verdict)
 		[VERDICT_GONE] = "gone",
 		[VERDICT_DUPLICATE] = "duplicate",
 		[VERDICT_INVALID] = "invalid",
+		[VERDICT_LOCKED] = "locked",
 	};
 
 	return names[verdict];
@@ -50,6 +51,7 @@ JudgeInit(Judgement *j, Queue *q, Datum *receipts, bool *nulls, int n,
 	j->q = q;
 	j->n = n;
 	j->act = act;
+	j->wait = LockWaitBlock;
 	j->receipts = palloc0(n * sizeof(Receipt));
 	j->verdicts = palloc0(n * sizeof(Verdict));
 	for (int i = 0; i < n; i++)
@@ -150,12 +152,18 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 
 	if (j->try_unlocked && act_unlocked(j, loc, order, n))
 		return;
-	if (LocateRow(loc, j->receipts[order[0]].id, mode, LockWaitBlock,
-				  &leaf) == LOCATE_OK)
+	switch (LocateRow(loc, j->receipts[order[0]].id, mode, j->wait, &leaf))
 	{
-		LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
-		if (!row.finished)
-			otherwise = VERDICT_STALE;
+		case LOCATE_OK:
+			LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
+			if (!row.finished)
+				otherwise = VERDICT_STALE;
+			break;
+		case LOCATE_LOCKED:
+			otherwise = VERDICT_LOCKED;
+			break;
+		default:
+			break;
 	}
 	holder = judge_items(j, order, n, otherwise, &row);
 	if (holder >= 0)

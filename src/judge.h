@@ -9,6 +9,7 @@
 #define INBOX_JUDGE_H
 
 #include "lease.h"
+#include "nodes/lockoptions.h"
 #include "receipt.h"
 #include "write.h"
 
@@ -20,6 +21,8 @@ typedef enum Verdict
 	VERDICT_GONE,				/* no such row, or finished */
 	VERDICT_DUPLICATE,			/* named twice in one call */
 	VERDICT_INVALID,			/* NULL or malformed */
+	VERDICT_LOCKED,				/* not judged: somebody is changing the row;
+								 * only when told not to wait */
 	VERDICT_AGAIN				/* judge.c's own: lock it first */
 } Verdict;
 
@@ -41,6 +44,7 @@ struct Judgement
 	Receipt    *receipts;
 	Verdict    *verdicts;
 	TimestampTz now;			/* the call's one instant */
+	LockWaitPolicy wait;
 	RowWriter	writer;
 	JudgeAct	act;
 	bool		try_unlocked;	/* it may be asked for that */

@@ -26,6 +26,7 @@
 #include "access/subtrans.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pending.h"
@@ -66,6 +67,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->leaf = leaf;
 	w->now = now;
 	w->group = group;
+	w->share = NULL;
 	w->max_rows = max_rows;
 	w->passing = HintsFor(q) != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
@@ -81,6 +83,17 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->scan = NULL;
 	w->fetch = NULL;
 	w->slot = table_slot_create(leaf->rel, NULL);
+}
+
+/*
+ * WalkShare
+ *		Rows with a key that falls to another share are stepped over.
+ */
+void
+WalkShare(Walk *w, const KeyShare *share)
+{
+	w->share = share;
+	w->passing = false;
 }
 
 static HintRange *
@@ -276,7 +289,9 @@ WalkNext(Walk *w, ItemPointer tid)
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);
 		if (LeaseClaimable(q, &row, w->now))
 		{
-			if (other_group(w) || !WalkReserve(w))
+			if (other_group(w) ||
+				ShareOfOthers(w->share, w->leaf->attnos[ROLE_PARTITION_KEY],
+							  w->slot) || !WalkReserve(w))
 				continue;
 			*tid = w->slot->tts_tid;
 			return true;

@@ -12,6 +12,7 @@
 #include "access/stratnum.h"
 #include "hints.h"
 #include "lease.h"
+#include "share.h"
 #include "write.h"
 
 /* A run of rows with live leases, not yet noted. */
@@ -30,6 +31,7 @@ typedef struct Walk
 	RowLeaf    *leaf;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
+	const KeyShare *share;		/* only rows of this share, or NULL */
 	Relation	index;			/* opened by the first scan, or NULL */
 	IndexScanDesc scan;
 	int			ahead;			/* next entry of walkahead.c's copy, or: */
@@ -66,6 +68,7 @@ typedef struct Walk
 extern bool WalkUsable(RowLeaf *leaf, Queue *q);
 extern void WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now,
 					  text *group, int64 max_rows);
+extern void WalkShare(Walk *w, const KeyShare *share);
 extern bool WalkNext(Walk *w, ItemPointer tid);
 extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
