@@ -55,6 +55,8 @@ tell_hints(Claim *c, const LeaseRow *before, TupleTableSlot *slot)
 	attnos = WriterLeaf(&c->writer, slot->tts_tableOid)->attnos;
 	LeaseReadRow(c->q, attnos, slot, &after);
 	KeysOfRow(c->q, attnos, slot, &keys);
+	if (c->q->integer_id)
+		KnownNote(c->q, keys.lo.id, &slot->tts_tid);
 	PendingLease(c->q, c->finder == NULL ? LEASE_LATER :
 				 FindLeaseKind(c->finder, before), &after, &keys);
 }
@@ -261,7 +263,7 @@ find_next(Finder *finder, Oid *relid, ItemPointer tid)
  */
 int64
 ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
-		  DeliverySink *sink, WaitLook *look)
+		  const KeyShare *share, DeliverySink *sink, WaitLook *look)
 {
 	Claim		c;
 	Finder		finder;
@@ -276,6 +278,8 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 	/* groups are gone through in another order than that of their heads */
 	sink->sorts = q->settings.fifo && max_rows > 1;
 	c.finder = &finder;
+	if (share != NULL)
+		FindShare(&finder, share);
 	if (look != NULL)
 		FindWantDue(&finder);
 	while (taken < max_rows && find_next(&finder, &relid, &tid))

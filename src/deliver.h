@@ -18,15 +18,29 @@ typedef enum DeliveryShape
 {
 	SHAPE_DELIVERY,				/* inbox_delivery */
 	SHAPE_IDS,					/* id, receipt, attempt, locked_until */
-	SHAPE_ROW					/* the queue's own row type */
+	SHAPE_ROW,					/* the queue's own row type */
+	SHAPE_KEPT					/* kept as it is, for later */
 } DeliveryShape;
+
+/*
+ * A row that was claimed in an earlier transaction.  Nothing of it is looked
+ * at but what the receipt is made of: its payload may be unreadable.
+ */
+typedef struct KeptRow
+{
+	char	   *receipt;
+	Oid			relid;			/* where it lies */
+	TupleDesc	desc;			/* of that table then */
+	HeapTuple	tuple;
+} KeptRow;
 
 typedef struct DeliverySink
 {
 	Queue	   *q;
 	DeliveryShape shape;
 	MemoryContext cxt;			/* of the whole call */
-	ReturnSetInfo *rsinfo;
+	ReturnSetInfo *rsinfo;		/* NULL: SHAPE_KEPT */
+	List	   *kept;			/* of KeptRow */
 	FmgrInfo	to_jsonb[NUM_QUEUE_ROLES];	/* set up at first use */
 	RowLeaf    *map_leaf;		/* the leaf that "map" converts from */
 	TupleConversionMap *map;
@@ -40,6 +54,12 @@ typedef struct DeliverySink
 extern void DeliverCheckRights(Queue *q, DeliveryShape shape);
 extern void DeliverBegin(DeliverySink *sink, FunctionCallInfo fcinfo,
 						 Queue *q, DeliveryShape shape);
+extern void DeliverBeginKept(DeliverySink *sink, Queue *q);
+extern void DeliverForm(DeliverySink *sink, RowLeaf *leaf,
+						TupleTableSlot *slot, TupleDesc desc,
+						Datum *values, bool *nulls);
+extern Datum DeliverPayload(DeliverySink *sink, RowLeaf *leaf,
+							TupleTableSlot *slot, bool *isnull);
 extern void DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot);
 
 /* deliversort.c */

@@ -44,12 +44,15 @@
 #define WITH_GROUP		0x01
 #define NULL_LEVEL		0x02
 #define ANY_LEVEL		0x04
+#define WITH_SHARE		0x08
 
 /* parameters of all of them */
 #define PARAM_NOW		1
 #define PARAM_LEVEL		2
 #define PARAM_GROUP		3
-static Oid	param_types[] = {TIMESTAMPTZOID, INT8OID, TEXTOID};
+#define PARAM_SHARE		4
+#define PARAM_SHARES	5
+static Oid	param_types[] = {TIMESTAMPTZOID, INT8OID, TEXTOID, INT4OID, INT4OID};
 
 /*
  * FindBegin
@@ -97,6 +100,20 @@ FindPeek(Finder *f)
 {
 	if (f->groups != NULL)
 		f->groups->peek = true;
+}
+
+/*
+ * FindShare
+ *		Only rows of this share are wanted; before the first of them.
+ */
+void
+FindShare(Finder *f, const KeyShare *share)
+{
+	f->share = share;
+	if (f->groups != NULL)
+		f->groups->share = share;
+	else if (f->walking)
+		WalkShare(&f->walk, share);
 }
 
 /*
@@ -156,7 +173,7 @@ FindEnd(Finder *f)
 bool
 FindSelective(const Finder *f)
 {
-	if (f->group != NULL)
+	if (f->group != NULL || f->share != NULL)
 		return true;
 	if (f->groups != NULL)
 		return !f->groups->direct;
@@ -201,6 +218,14 @@ put_condition(StringInfo sql, Finder *f)
 		appendStringInfo(sql, " AND (%s IS NULL OR %s OPERATOR(pg_catalog.<>) %s)",
 						 q->colname[ROLE_GROUP_KEY], q->colname[ROLE_GROUP_KEY],
 						 quote_literal_cstr(q->settings.dead_group));
+	/* as ShareOfOthers does it */
+	if (f->share != NULL)
+		appendStringInfo(sql, " AND (%s IS NULL OR (pg_catalog.hashtext(%s::pg_catalog.text COLLATE \"C\")"
+						 " OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.%%) $%d"
+						 " OPERATOR(pg_catalog.=) $%d)",
+						 q->colname[ROLE_PARTITION_KEY],
+						 q->colname[ROLE_PARTITION_KEY],
+						 PARAM_SHARES, PARAM_SHARE);
 }
 
 /*
@@ -270,14 +295,16 @@ open_cursor(Finder *f, PlanKind kind, uint32 variant)
 {
 	Queue	   *q = f->q;
 	SnapshotData copy;
-	Datum		values[3];
-	char		nulls[3] = {' ', ' ', ' '};
+	Datum		values[5] = {0};
+	char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
 	SPIPlanPtr	plan;
 	Portal		portal;
 	int			guc_level;
 
 	if (f->group != NULL)
 		variant |= WITH_GROUP;
+	if (f->share != NULL)
+		variant |= WITH_SHARE;
 	plan = QueueFindPlan(q, kind, variant);
 	if (plan == NULL)
 		plan = QueueSavePlan(q, kind, variant,
@@ -290,6 +317,11 @@ open_cursor(Finder *f, PlanKind kind, uint32 variant)
 	values[PARAM_GROUP - 1] = PointerGetDatum(f->group);
 	if (f->group == NULL)
 		nulls[PARAM_GROUP - 1] = 'n';
+	if (f->share != NULL)
+	{
+		values[PARAM_SHARE - 1] = Int32GetDatum(f->share->number);
+		values[PARAM_SHARES - 1] = Int32GetDatum(f->share->of);
+	}
 
 	guc_level = PlanByIndex();
 	PushActiveSnapshot(FreshSnapshot(q, &copy));

@@ -19,6 +19,7 @@ typedef struct Finder
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
 	GroupFind  *groups;			/* of a FIFO queue; all below unused */
+	const KeyShare *share;		/* only rows of this share, or NULL */
 	bool		walking;		/* without SQL; all below but "walk" unused */
 	Walk		walk;
 	uint64		chunk;			/* how many rows to read at a time */
@@ -35,6 +36,7 @@ typedef struct Finder
 extern void FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 					  int64 max_rows);
 extern void FindPeek(Finder *f);
+extern void FindShare(Finder *f, const KeyShare *share);
 extern void FindWantDue(Finder *f);
 extern TimestampTz FindNextDue(Finder *f);
 extern bool FindNext(Finder *f, Oid *relid, ItemPointer tid);

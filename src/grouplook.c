@@ -275,7 +275,9 @@ GroupWalkLoose(GroupFind *g, ItemPointer tid)
 			continue;
 		}
 		LeaseReadRow(g->q, g->leaf->attnos, g->loose_slot, &row);
-		if (LeaseClaimable(g->q, &row, g->now))
+		if (LeaseClaimable(g->q, &row, g->now) &&
+			!ShareOfOthers(g->share, g->leaf->attnos[ROLE_PARTITION_KEY],
+						   g->loose_slot))
 		{
 			*tid = g->loose_slot->tts_tid;
 			return true;

@@ -31,6 +31,19 @@ typedef enum LeaseKind
 
 #define NUM_LEASE_KINDS		(LEASE_EXTENDED + 1)
 
+/*
+ * The same for a lease that a walk has met: by how often the row has been
+ * delivered.
+ */
+typedef enum NoteKind
+{
+	NOTE_FIRST,
+	NOTE_SECOND,
+	NOTE_LATER
+} NoteKind;
+
+#define NUM_NOTE_KINDS		(NOTE_LATER + 1)
+
 /* What a claim knows of the hints: rule b. */
 typedef struct HintView
 {
@@ -72,11 +85,12 @@ extern uint64 HintsGeneration(QueueHints *hints);
 extern bool HintsNoneBefore(QueueHints *hints, uint64 generation,
 							const HintKey *key);
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
+extern bool HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest);
 extern void HintsPass(HintView *view, const HintRange *passed);
 extern ReserveResult HintsReserve(HintView *view, const HintKey *key,
 								  HintRange *run);
-extern void HintsPassLeased(HintView *view, TimestampTz until,
-							TimestampTz look, TimestampTz claimed,
+extern void HintsPassLeased(HintView *view, NoteKind kind,
+							TimestampTz until, TimestampTz look, TimestampTz claimed,
 							const HintRange *keys, TimestampTz now);
 extern void HintsClaiming(TransactionId xid);
 extern bool HintsIsClaimer(TransactionId xid);

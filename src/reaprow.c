@@ -246,14 +246,9 @@ try_rows(ReapPass *pass, const Candidate *rows, int n)
 static void
 prepare(ReapPass *pass)
 {
-	ConstraintsSetStmt *stmt;
-
 	if (pass->prepared)
 		return;
-	stmt = makeNode(ConstraintsSetStmt);
-	stmt->constraints = NIL;
-	stmt->deferred = false;
-	AfterTriggerSetState(stmt);
+	OwnerConstraintsImmediate();
 	pass->prepared = true;
 }
 

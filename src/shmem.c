@@ -23,6 +23,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "subshared.h"
 #include "totals.h"
 #include "waiters.h"
 
@@ -32,6 +33,7 @@
 enum
 {
 	LOCK_DATABASES,
+	LOCK_SUBSCRIPTIONS,
 	NUM_LOCKS
 };
 
@@ -63,7 +65,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
-	RequestAddinShmemSpace(add_size(WaitersShmemSize(), GroupShmemSize()));
+	RequestAddinShmemSpace(add_size(GroupShmemSize(), SubShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -79,6 +81,7 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
+	SubShmemStartup(&locks[LOCK_SUBSCRIPTIONS].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
 	GroupShmemInit();

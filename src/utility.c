@@ -25,6 +25,7 @@
 #include "hints.h"
 #include "hold.h"
 #include "miscadmin.h"
+#include "subshared.h"
 #include "tcop/utility.h"
 #include "utility.h"
 #include "utils/syscache.h"
@@ -91,6 +92,7 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 		/* a worker that was asked for and has not come yet shall not */
 		DatabaseForget(held);
 		HintsForgetDatabase(held);
+		SubForgetDatabase(held);
 	}
 }
 

@@ -26,8 +26,8 @@
 #include "access/subtrans.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "compat.h"
 #include "miscadmin.h"
 #include "pending.h"
 #include "settings.h"
@@ -67,6 +67,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->leaf = leaf;
 	w->now = now;
 	w->group = group;
+	w->share = NULL;
 	w->max_rows = max_rows;
 	w->passing = HintsFor(q) != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
@@ -78,9 +79,21 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->want_due = false;
 	w->next_due = PG_INT64_MAX;
 	w->leased.any = false;
-	w->index = index_open(q->order_index, AccessShareLock);
+	w->index = NULL;
+	w->scan = NULL;
+	w->fetch = NULL;
 	w->slot = table_slot_create(leaf->rel, NULL);
-	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, WALK_SCAN_KEYS);
+}
+
+/*
+ * WalkShare
+ *		Rows with a key that falls to another share are stepped over.
+ */
+void
+WalkShare(Walk *w, const KeyShare *share)
+{
+	w->share = share;
+	w->passing = false;
 }
 
 static HintRange *
@@ -120,6 +133,7 @@ end_level(Walk *w)
 	}
 	WalkPassTo(w, &to);
 	w->scanning = false;
+	w->ahead = AHEAD_NONE;
 	if (w->want_due && QueueHas(w->q, ROLE_DUE_AT))
 		WalkScanNextDue(w);
 }
@@ -133,6 +147,7 @@ end_range(Walk *w)
 {
 	WalkPassTo(w, &current_range(w)->hi);
 	w->scanning = false;
+	w->ahead = AHEAD_NONE;
 	w->range++;
 }
 
@@ -189,7 +204,8 @@ advance(Walk *w)
 		else if (begun || (!levels && w->lower.priority > 0))
 			continue;
 		w->seen = KeyBefore(&w->from);
-		WalkScanLevel(w);
+		if (!AheadBegin(w))
+			WalkScanLevel(w);
 		return true;
 	}
 	return false;
@@ -223,6 +239,10 @@ other_group(Walk *w)
 static bool
 next_row(Walk *w)
 {
+	if (w->ahead != AHEAD_NONE && AheadNext(w))
+		return true;
+	if (!w->scanning || w->ahead == AHEAD_LEVEL_END)
+		return false;
 	while (index_getnext_tid(w->scan, ForwardScanDirection) != NULL)
 	{
 		if ((++w->steps & 0xff) == 0)
@@ -269,7 +289,9 @@ WalkNext(Walk *w, ItemPointer tid)
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);
 		if (LeaseClaimable(q, &row, w->now))
 		{
-			if (other_group(w) || !WalkReserve(w))
+			if (other_group(w) ||
+				ShareOfOthers(w->share, w->leaf->attnos[ROLE_PARTITION_KEY],
+							  w->slot) || !WalkReserve(w))
 				continue;
 			*tid = w->slot->tts_tid;
 			return true;
@@ -348,7 +370,13 @@ WalkEnd(Walk *w)
 		WalkPassTo(w, &w->seen);
 	WalkNoteLeased(w);
 	TotalsWalked(w->q, w->steps, w->dead, w->taken);
-	index_endscan(w->scan);
+	if (w->fetch != NULL)
+		table_index_fetch_end(w->fetch);
+	if (w->scan != NULL)
+	{
+		AheadKeep(w);
+		index_endscan(w->scan);
+		index_close(w->index, NoLock);
+	}
 	ExecDropSingleTupleTableSlot(w->slot);
-	index_close(w->index, NoLock);
 }

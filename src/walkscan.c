@@ -18,6 +18,7 @@
 #include "access/nbtree.h"
 #include "access/relscan.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
 #include "walk.h"
@@ -172,38 +173,29 @@ put_priority(Walk *w, ScanKey key)
 }
 
 /*
- * WalkScanLevel
- *		Scan what is due of the level of w->lower, from there on.
+ * A walk that finds its rows in walkahead.c's copy needs no index.
  */
-void
-WalkScanLevel(Walk *w)
+static void
+open_index(Walk *w)
 {
-	ScanKeyData keys[WALK_SCAN_KEYS];
-	AttrNumber	attno = 1;
-	int			n;
-
-	n = put_priority(w, keys);
-	attno += n;
-	n += put_lower(w, &keys[n], attno);
-	n += put_upper(w, &keys[n], attno);
-	/* for WalkScanAhead */
-	w->scan->xs_want_itup = true;
-	w->scan->numberOfKeys = n;
-	index_rescan(w->scan, keys, n, NULL, 0);
-	w->scanning = true;
+	if (w->scan != NULL)
+		return;
+	w->index = index_open(w->q->order_index, AccessShareLock);
+	w->scan = BeginIndexScan(w->leaf->rel, w->index, SnapshotSelf,
+							 WALK_SCAN_KEYS);
 }
 
 static int64
-entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
-			int64 null_value)
+entry_value(Queue *q, IndexTuple itup, TupleDesc desc, AttrNumber *attno,
+			Role role, int64 null_value)
 {
-	RoleColumn *col = &w->q->col[role];
+	RoleColumn *col = &q->col[role];
 	bool		isnull;
 	Datum		datum;
 
 	if (col->attno == 0)
 		return 0;
-	datum = index_getattr(itup, *attno, RelationGetDescr(w->index), &isnull);
+	datum = index_getattr(itup, *attno, desc, &isnull);
 	(*attno)++;
 	if (isnull)
 		return null_value;
@@ -219,6 +211,43 @@ entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
 }
 
 /*
+ * WalkEntryKey
+ *		The place of an entry of the claim index whose ids are integers.
+ */
+void
+WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc, HintKey *key)
+{
+	AttrNumber	attno = 1;
+
+	key->priority = entry_value(q, itup, desc, &attno, ROLE_PRIORITY, PG_INT64_MAX);
+	key->due = entry_value(q, itup, desc, &attno, ROLE_DUE_AT, PG_INT64_MAX);
+	key->id = entry_value(q, itup, desc, &attno, ROLE_ID, 0);
+}
+
+/*
+ * WalkScanLevel
+ *		Scan what is due of the level of w->lower, from there on.
+ */
+void
+WalkScanLevel(Walk *w)
+{
+	ScanKeyData keys[WALK_SCAN_KEYS];
+	AttrNumber	attno = 1;
+	int			n;
+
+	n = put_priority(w, keys);
+	attno += n;
+	n += put_lower(w, &keys[n], attno);
+	n += put_upper(w, &keys[n], attno);
+	open_index(w);
+	/* for WalkScanAhead and AheadKeep */
+	w->scan->xs_want_itup = true;
+	w->scan->numberOfKeys = n;
+	index_rescan(w->scan, keys, n, NULL, 0);
+	w->scanning = true;
+}
+
+/*
  * WalkScanAhead
  *		The key of the last of so many entries of the level's scan, beginning
  *		with the one at hand; of no more than have been read already, which is
@@ -227,16 +256,21 @@ entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
 void
 WalkScanAhead(Walk *w, int64 entries, HintKey *key)
 {
-	BTScanOpaque scan = (BTScanOpaque) w->scan->opaque;
-	BTScanPos	pos = &scan->currPos;
-	int			last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
-	IndexTuple	itup = (IndexTuple) (scan->currTuples +
-									 pos->items[last].tupleOffset);
-	AttrNumber	attno = 1;
+	BTScanOpaque scan;
+	BTScanPos	pos;
+	int			last;
 
-	key->priority = entry_value(w, itup, &attno, ROLE_PRIORITY, PG_INT64_MAX);
-	key->due = entry_value(w, itup, &attno, ROLE_DUE_AT, PG_INT64_MAX);
-	key->id = entry_value(w, itup, &attno, ROLE_ID, 0);
+	if (w->ahead != AHEAD_NONE)
+	{
+		AheadKey(w, entries, key);
+		return;
+	}
+	scan = (BTScanOpaque) w->scan->opaque;
+	pos = &scan->currPos;
+	last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
+	WalkEntryKey(w->q, (IndexTuple) (scan->currTuples +
+									 pos->items[last].tupleOffset),
+				 RelationGetDescr(w->index), key);
 }
 
 /*
@@ -255,6 +289,7 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 
 	if (!first && w->lower.priority == PG_INT64_MAX)
 		return false;
+	open_index(w);
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
 				WalkPriorityOperator(type, BTGreaterStrategyNumber),
@@ -296,6 +331,7 @@ WalkScanNextDue(Walk *w)
 
 	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
 			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
+	open_index(w);
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);

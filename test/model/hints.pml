@@ -156,12 +156,12 @@ inline open_due(t)
 		if
 		:: cover[i].used && cover[i].look <= t ->
 			open_keys(cover[i].lo, cover[i].hi, !WITHOUT(R_DUE_LOGGED));
-			cover[i].look = cover[i].last;
-			cover[i].keep = 1;
-			if
-			:: cover[i].last <= t -> forget_cover(i)
-			:: else
-			fi
+			cover[i].look = NEVER;
+			cover[i].keep = 1
+		:: else
+		fi;
+		if
+		:: cover[i].used && cover[i].look == NEVER && cover[i].last <= t -> forget_cover(i)
 		:: else
 		fi;
 		i++
@@ -811,6 +811,7 @@ inline reserve()
 	goal = cur;
 	do
 	:: goal + 1 < NKEYS && goal + 1 != SPLIT && HAS(view, goal + 1) &&
+		(due[goal + 1] <= t || WITHOUT(R_NOT_DUE)) &&
 		goal + 1 < cur + arg - taken -> goal++
 	:: else -> break
 	od;
