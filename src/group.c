@@ -83,21 +83,12 @@
 #include "hints.h"
 #include "miscadmin.h"
 #include "pending.h"
-#include "settings.h"
 #include "totals.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 /* advisory locks of SQL use 1 and 2 as the last field, create.c its own */
 #define GROUP_LOCK		0x1b1
-
-/* a head is remembered that has so many dead entries before it */
-#define SPOT_DEAD		32
-/* for a second, or as much longer as it took to look at them */
-#define SPOT_TIME		USECS_PER_SEC
-#define SPOT_PACE		10		/* microseconds */
 
 /*
  * GroupBegin
@@ -366,32 +357,6 @@ GroupTry(GroupFind *g, text *key, Oid relid, ItemPointer tid)
 }
 
 /*
- * keep_spot
- *		Remember where the head was, if there is much before it that is gone.
- *		What does not begin at the spot must take it away: see GroupWalkLook.
- */
-static void
-keep_spot(GroupFind *g)
-{
-	HintRange	passed = {KEY_FIRST, g->head_key};
-
-	if (!g->spotted && g->look_dead < SPOT_DEAD)
-	{
-		GroupSpotForget(g->q, g->hash);
-		return;
-	}
-	g->spot.hash = g->hash;
-	g->spot.key = g->head_key;
-	if (!g->spotted)
-		g->spot.until = g->now +
-			Max(SPOT_TIME, g->look_dead * SPOT_PACE);
-	GroupSpotKeep(g->q, &g->spot);
-	/* what it had settled before would be back */
-	if (g->wrote)
-		PendingPassed(HintsFor(g->q), &passed);
-}
-
-/*
  * GroupTook
  *		Tells what became of the row that was returned last.
  */
@@ -409,7 +374,7 @@ GroupTook(GroupFind *g, bool taken)
 		return;
 	if (!g->loose_row)
 	{
-		keep_spot(g);
+		GroupSpotTook(g);
 		g->nlocked++;
 		if (g->in_level)
 			GroupCursorMove(g->q, g->level, g->key);

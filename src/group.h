@@ -145,7 +145,6 @@ extern bool GroupIsHead(GroupFind *g, const LeaseRow *row,
 /* groupwalk.c */
 extern bool GroupWalkUsable(RowWriter *w);
 extern void GroupWalkBegin(GroupFind *g);
-extern bool GroupWalkLevel(GroupFind *g);
 extern bool GroupWalkNext(GroupFind *g);
 extern void GroupWalkEnd(GroupFind *g);
 extern void GroupPutKey(ScanKey key, Relation index, AttrNumber attno,
@@ -157,6 +156,10 @@ extern int	GroupPutLevel(GroupFind *g, ScanKey key, Relation index,
 extern IndexScanDesc GroupScan(GroupFind *g, IndexScanDesc *scan,
 							   Relation index, Snapshot snapshot, ScanKey keys,
 							   int n, bool want_entry);
+
+/* grouplevel.c */
+extern bool GroupWalkLevel(GroupFind *g);
+extern int64 GroupEntryLevel(GroupFind *g);
 
 /* grouplook.c */
 extern bool GroupWalkLook(GroupFind *g);
@@ -176,8 +179,7 @@ extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
 extern void GroupCursorMove(Queue *q, int64 level, text *key);
 extern bool GroupSpotFind(Queue *q, uint64 hash, TimestampTz now,
 						  GroupSpot *spot);
-extern void GroupSpotKeep(Queue *q, const GroupSpot *spot);
-extern void GroupSpotForget(Queue *q, uint64 hash);
+extern void GroupSpotTook(GroupFind *g);
 extern void GroupCursorTurn(Queue *q, bool loose_next);
 extern text *GroupCopyKey(GroupFind *g, const char *str, int len);
 extern void GroupFreeKey(text **key);

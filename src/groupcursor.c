@@ -14,6 +14,8 @@
  * cut: a key longer than it has room for begins again with the first of the
  * groups whose keys begin alike.
  *
+ * Beside the cursors are the spots of a few groups, where their heads were.
+ *
  * With shared memory all backends share the cursors, and move them at each
  * group they take, so that claimers at the same time do not try the same
  * groups.  Without it each backend has its own.
@@ -25,14 +27,22 @@
 #include "group.h"
 #include "hints.h"
 #include "mb/pg_wchar.h"
+#include "pending.h"
 #include "settings.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 #define LEVELS		12			/* of a queue, with a cursor of their own */
 #define SPOTS		16			/* groups of a queue whose head is remembered */
 #define OWN_QUEUES	16			/* remembered without shared memory */
+
+/* a head is remembered that has so many dead entries before it */
+#define SPOT_DEAD		32
+/* for a second, or as much longer as it took to look at them */
+#define SPOT_TIME		USECS_PER_SEC
+#define SPOT_PACE		10		/* microseconds */
 
 typedef struct LevelCursor
 {
@@ -209,8 +219,8 @@ GroupSpotFind(Queue *q, uint64 hash, TimestampTz now, GroupSpot *spot)
 	return found && HintsNoneBefore(hints, spot->generation, &spot->key);
 }
 
-void
-GroupSpotKeep(Queue *q, const GroupSpot *spot)
+static void
+spot_keep(Queue *q, const GroupSpot *spot)
 {
 	QueueCursor *c = lock_cursor(q);
 	int			n = -1;
@@ -229,8 +239,8 @@ GroupSpotKeep(Queue *q, const GroupSpot *spot)
 	unlock_cursor(c);
 }
 
-void
-GroupSpotForget(Queue *q, uint64 hash)
+static void
+spot_forget(Queue *q, uint64 hash)
 {
 	QueueCursor *c = lock_cursor(q);
 
@@ -240,6 +250,33 @@ GroupSpotForget(Queue *q, uint64 hash)
 			c->spot[i].until = 0;
 	}
 	unlock_cursor(c);
+}
+
+/*
+ * GroupSpotTook
+ *		Remember where the head was, if there is much before it that is gone.
+ *		What does not begin at the spot must take it away: see GroupWalkLook
+ *		in grouplook.c, which tells why a spot may be trusted.
+ */
+void
+GroupSpotTook(GroupFind *g)
+{
+	HintRange	passed = {KEY_FIRST, g->head_key};
+
+	if (!g->spotted && g->look_dead < SPOT_DEAD)
+	{
+		spot_forget(g->q, g->hash);
+		return;
+	}
+	g->spot.hash = g->hash;
+	g->spot.key = g->head_key;
+	if (!g->spotted)
+		g->spot.until = g->now +
+			Max(SPOT_TIME, g->look_dead * SPOT_PACE);
+	spot_keep(g->q, &g->spot);
+	/* what it had settled before would be back */
+	if (g->wrote)
+		PendingPassed(HintsFor(g->q), &passed);
 }
 
 text *
