@@ -276,6 +276,22 @@ HintsReserve(HintView *view, const HintKey *key, HintRange *run)
 }
 
 /*
+ * HintsLowestSince
+ *		The lowest key opened since a generation; false when the log does not
+ *		reach back so far.
+ */
+bool
+HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest)
+{
+	bool		known;
+
+	LWLockAcquire(&h->lock, LW_SHARED);
+	known = LogLowestSince(&h->log, generation, lowest);
+	LWLockRelease(&h->lock);
+	return known;
+}
+
+/*
  * HintsPassLeased
  *		A claim is about to pass rows with live leases: rule 5.  "look" may be
  *		later than the leases' end, to bound what looking costs; "claimed" is

@@ -325,7 +325,7 @@ PendingOpenAll(Oid relid)
  * that is over.
  */
 static bool
-is_own(const PendingEntry *e, const QueueHints *hints, TimestampTz now)
+made_ready(const PendingEntry *e, const QueueHints *hints, TimestampTz now)
 {
 	return e->hints == hints &&
 		(e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
@@ -343,7 +343,7 @@ PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 {
 	for (int i = 0; i < nentries; i++)
 	{
-		if (is_own(&entries[i], hints, now))
+		if (made_ready(&entries[i], hints, now))
 			(void) OpenAdd(open, &entries[i].keys);
 	}
 }
@@ -359,9 +359,24 @@ PendingOwns(QueueHints *hints, const HintKey *key, TimestampTz now)
 	{
 		PendingEntry *e = &entries[i];
 
-		if (is_own(e, hints, now) &&
+		if (made_ready(e, hints, now) &&
 			KeyCompare(&e->keys.lo, key) <= 0 &&
 			KeyCompare(&e->keys.hi, key) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * PendingMadeReady
+ *		Is there anything of that?
+ */
+bool
+PendingMadeReady(QueueHints *hints, TimestampTz now)
+{
+	for (int i = 0; i < nentries; i++)
+	{
+		if (made_ready(&entries[i], hints, now))
 			return true;
 	}
 	return false;

@@ -74,6 +74,7 @@ typedef struct Queue
 	struct QueueHints *hints;	/* shared, or NULL; see HintsFor */
 	bool		hints_refused;
 	uint32		hints_freed;	/* entries that had been freed by then */
+	struct WalkAhead *ahead;	/* walkahead.c's, made by the first walk */
 	struct SendTarget *send;	/* sendtarget.c's, made at the first send */
 
 	/* rights.c's own: what the user was found to have */

@@ -27,7 +27,6 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "compat.h"
 #include "miscadmin.h"
 #include "pending.h"
 #include "settings.h"
@@ -78,9 +77,10 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->want_due = false;
 	w->next_due = PG_INT64_MAX;
 	w->leased.any = false;
-	w->index = index_open(q->order_index, AccessShareLock);
+	w->index = NULL;
+	w->scan = NULL;
+	w->fetch = NULL;
 	w->slot = table_slot_create(leaf->rel, NULL);
-	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, WALK_SCAN_KEYS);
 }
 
 static HintRange *
@@ -177,7 +177,8 @@ advance(Walk *w)
 		else if (begun || (!levels && w->lower.priority > 0))
 			continue;
 		w->seen = KeyBefore(&w->from);
-		WalkScanLevel(w);
+		if (!AheadBegin(w))
+			WalkScanLevel(w);
 		return true;
 	}
 	return false;
@@ -211,6 +212,18 @@ other_group(Walk *w)
 static bool
 next_row(Walk *w)
 {
+	if (w->ahead != AHEAD_NONE)
+	{
+		if (AheadNext(w))
+			return true;
+		if (w->ahead == AHEAD_LEVEL_END)
+		{
+			w->ahead = AHEAD_NONE;
+			return false;
+		}
+		if (!w->scanning)
+			return false;
+	}
 	while (index_getnext_tid(w->scan, ForwardScanDirection) != NULL)
 	{
 		if ((++w->steps & 0xff) == 0)
@@ -218,7 +231,7 @@ next_row(Walk *w)
 		if (index_fetch_heap(w->scan, w->slot))
 			return true;
 		w->dead++;
-		if (WalkIdle(w))
+		if (WalkIdle(w, NULL))
 			return false;
 	}
 	return false;
@@ -251,6 +264,7 @@ WalkNext(Walk *w, ItemPointer tid)
 			/* the range ends within the level, and is all walked */
 			WalkPassTo(w, &current_range(w)->hi);
 			w->scanning = false;
+			w->ahead = AHEAD_NONE;
 			w->range++;
 			if (!advance(w))
 				return false;
@@ -267,7 +281,7 @@ WalkNext(Walk *w, ItemPointer tid)
 		if (row.leased && row.locked_until > w->now && !row.finished)
 			WalkAddLeased(w, &row);
 		w->seen = passable(w, &w->keys);
-		(void) WalkIdle(w);
+		(void) WalkIdle(w, &w->keys.lo);
 	}
 }
 
@@ -338,7 +352,14 @@ WalkEnd(Walk *w)
 		WalkPassTo(w, &w->seen);
 	WalkNoteLeased(w);
 	TotalsWalked(w->q, w->steps, w->dead, w->taken);
-	index_endscan(w->scan);
+	if (w->fetch != NULL)
+		table_index_fetch_end(w->fetch);
+	if (w->scan != NULL)
+	{
+		if (w->ahead == AHEAD_NONE)
+			AheadKeep(w, w->max_rows);
+		index_endscan(w->scan);
+		index_close(w->index, NoLock);
+	}
 	ExecDropSingleTupleTableSlot(w->slot);
-	index_close(w->index, NoLock);
 }

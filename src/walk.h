@@ -29,8 +29,13 @@ typedef struct Walk
 	RowLeaf    *leaf;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
-	Relation	index;
+	Relation	index;			/* opened by the first scan, or NULL */
 	IndexScanDesc scan;
+	int			ahead;			/* next entry of walkahead.c's copy, or: */
+#define AHEAD_NONE		(-1)	/* the index is scanned */
+#define AHEAD_LEVEL_END	(-2)	/* all that is due of the level was there */
+	BlockNumber blocks;			/* of the table; of use with the copy */
+	struct IndexFetchTableData *fetch;	/* likewise */
 	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
 	TupleTableSlot *slot;		/* the row at hand */
 	HintView	view;
@@ -68,15 +73,23 @@ extern void WalkReadHints(Walk *w);
 extern void WalkAddLeased(Walk *w, const LeaseRow *row);
 extern void WalkNoteLeased(Walk *w);
 extern void WalkPassTo(Walk *w, const HintKey *to);
-extern bool WalkIdle(Walk *w);
+extern bool WalkIdle(Walk *w, const HintKey *at);
 extern bool WalkReserve(Walk *w);
 extern void WalkLeave(Walk *w);
+
+/* walkahead.c */
+extern bool AheadBegin(Walk *w);
+extern bool AheadNext(Walk *w);
+extern HintKey AheadKey(const Walk *w, int64 entries);
+extern void AheadKeep(Walk *w, int64 max_rows);
 
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern void WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc,
+						 HintKey *key);
 extern void WalkScanLevel(Walk *w);
-extern void WalkScanAhead(Walk *w, int64 entries, HintKey *key);
+extern HintKey WalkScanKey(const Walk *w, int64 entries);
 extern void WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
 

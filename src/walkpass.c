@@ -39,6 +39,7 @@ WalkReadHints(Walk *w)
 		PendingOwn(w->view.hints, &w->view.open, w->now);
 	w->range = 0;
 	w->scanning = false;
+	w->ahead = AHEAD_NONE;
 	AcceptInvalidationMessages();
 	if (!w->q->valid)
 		w->passing = false;
@@ -125,11 +126,11 @@ go_ahead(Walk *w, const HintKey *key)
 
 /*
  * WalkIdle
- *		The entry at hand was of no use.  True when others have been here, and
- *		the walk has gone on behind them.
+ *		The entry at hand was of no use; "at" is its key, NULL: ask the scan.
+ *		True when others have been here, and the walk has gone on behind them.
  */
 bool
-WalkIdle(Walk *w)
+WalkIdle(Walk *w, const HintKey *at)
 {
 	HintKey		key;
 
@@ -138,7 +139,7 @@ WalkIdle(Walk *w)
 	if (++w->idle < 4 || (w->idle < MAX_IDLE ? (w->idle & (w->idle - 1)) != 0 :
 						  w->idle % MAX_IDLE != 0))
 		return false;
-	WalkScanAhead(w, 1, &key);
+	key = at != NULL ? *at : WalkScanKey(w, 1);
 	if (KeyCompare(&key, &w->from) < 0 ||
 		HintsContains(w->view.hints, &key) ||
 		PendingOwns(w->view.hints, &key, w->now))
@@ -156,6 +157,7 @@ WalkIdle(Walk *w)
 bool
 WalkReserve(Walk *w)
 {
+	int64		wanted = w->max_rows - w->taken;
 	HintRange	run;
 
 	w->idle = 0;
@@ -163,7 +165,11 @@ WalkReserve(Walk *w)
 		KeyCompare(&w->keys.hi, &w->from) < 0)
 		return true;
 	run.lo = w->from;
-	WalkScanAhead(w, w->max_rows - w->taken, &run.hi);
+	run.hi = w->ahead != AHEAD_NONE ? AheadKey(w, wanted) :
+		WalkScanKey(w, wanted);
+	/* nor what a copy tells of rows that are not due by this walk's clock */
+	if (QueueHas(w->q, ROLE_DUE_AT))
+		run.hi.due = Min(run.hi.due, w->now);
 	run.hi = KeyMin(&run.hi, &w->view.open.range[w->range].hi);
 	WalkNoteLeased(w);
 	PendingRoom();

@@ -15,6 +15,7 @@
 #include "access/nbtree.h"
 #include "access/relscan.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
 #include "walk.h"
@@ -113,6 +114,58 @@ put_priority(Walk *w, ScanKey key)
 }
 
 /*
+ * A walk that finds its rows in walkahead.c's copy needs no index.
+ */
+static void
+open_index(Walk *w)
+{
+	if (w->scan != NULL)
+		return;
+	w->index = index_open(w->q->order_index, AccessShareLock);
+	w->scan = BeginIndexScan(w->leaf->rel, w->index, SnapshotSelf,
+							 WALK_SCAN_KEYS);
+}
+
+static int64
+entry_value(Queue *q, IndexTuple itup, TupleDesc desc, AttrNumber *attno,
+			Role role, int64 null_value)
+{
+	RoleColumn *col = &q->col[role];
+	bool		isnull;
+	Datum		datum;
+
+	if (col->attno == 0)
+		return 0;
+	datum = index_getattr(itup, *attno, desc, &isnull);
+	(*attno)++;
+	if (isnull)
+		return null_value;
+	switch (col->type)
+	{
+		case INT2OID:
+			return DatumGetInt16(datum);
+		case INT4OID:
+			return DatumGetInt32(datum);
+		default:
+			return DatumGetInt64(datum);
+	}
+}
+
+/*
+ * WalkEntryKey
+ *		The place of an entry of the claim index whose ids are integers.
+ */
+void
+WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc, HintKey *key)
+{
+	AttrNumber	attno = 1;
+
+	key->priority = entry_value(q, itup, desc, &attno, ROLE_PRIORITY, PG_INT64_MAX);
+	key->due = entry_value(q, itup, desc, &attno, ROLE_DUE_AT, PG_INT64_MAX);
+	key->id = entry_value(q, itup, desc, &attno, ROLE_ID, 0);
+}
+
+/*
  * WalkScanLevel
  *		Scan what is due of the level of w->lower, from there on.
  */
@@ -130,57 +183,32 @@ WalkScanLevel(Walk *w)
 	if (QueueHas(q, ROLE_DUE_AT))
 		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
 				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
-	/* for WalkScanAhead */
-	w->scan->xs_want_itup = true;
+	/* the entries themselves are for WalkScanKey and walkahead.c */
+	open_index(w);
+	w->scan->xs_want_itup = w->q->integer_id;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
 	w->scanning = true;
 }
 
-static int64
-entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
-			int64 null_value)
-{
-	RoleColumn *col = &w->q->col[role];
-	bool		isnull;
-	Datum		datum;
-
-	if (col->attno == 0)
-		return 0;
-	datum = index_getattr(itup, *attno, RelationGetDescr(w->index), &isnull);
-	(*attno)++;
-	if (isnull)
-		return null_value;
-	switch (col->type)
-	{
-		case INT2OID:
-			return DatumGetInt16(datum);
-		case INT4OID:
-			return DatumGetInt32(datum);
-		default:
-			return DatumGetInt64(datum);
-	}
-}
-
 /*
- * WalkScanAhead
+ * WalkScanKey
  *		The key of the last of so many entries of the level's scan, beginning
  *		with the one at hand; of no more than have been read already, which is
  *		one page of the index.
  */
-void
-WalkScanAhead(Walk *w, int64 entries, HintKey *key)
+HintKey
+WalkScanKey(const Walk *w, int64 entries)
 {
 	BTScanOpaque scan = (BTScanOpaque) w->scan->opaque;
 	BTScanPos	pos = &scan->currPos;
 	int			last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
-	IndexTuple	itup = (IndexTuple) (scan->currTuples +
-									 pos->items[last].tupleOffset);
-	AttrNumber	attno = 1;
+	HintKey		key;
 
-	key->priority = entry_value(w, itup, &attno, ROLE_PRIORITY, PG_INT64_MAX);
-	key->due = entry_value(w, itup, &attno, ROLE_DUE_AT, PG_INT64_MAX);
-	key->id = entry_value(w, itup, &attno, ROLE_ID, 0);
+	WalkEntryKey(w->q, (IndexTuple) (scan->currTuples +
+									 pos->items[last].tupleOffset),
+				 RelationGetDescr(w->index), &key);
+	return key;
 }
 
 /*
@@ -199,6 +227,7 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 
 	if (!first && w->lower.priority == PG_INT64_MAX)
 		return false;
+	open_index(w);
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
 				priority_operator(type, BTGreaterStrategyNumber),
@@ -240,6 +269,7 @@ WalkScanNextDue(Walk *w)
 
 	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
 			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
+	open_index(w);
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
