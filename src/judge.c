@@ -23,6 +23,10 @@
 #include "judge.h"
 #include "locate.h"
 
+/* ids so close together, and so many of them, are found by one scan */
+#define MAX_GAP		8
+#define MIN_RUN		3
+
 const char *
 VerdictName(Verdict verdict)
 {
@@ -77,6 +81,28 @@ compare_items(const void *a, const void *b, void *arg)
 }
 
 /*
+ * judge_quickly
+ *		A receipt that holds the row as everybody sees it now may be acted for
+ *		without a lock, where the act itself finds out whether that is still the
+ *		newest version.  Whatever else is the case is judged under the lock.
+ */
+static bool
+judge_quickly(Judgement *j, Locator *loc, int item)
+{
+	RowLeaf    *leaf = LocateSeen(loc, j->receipts[item].id);
+	LeaseRow	row;
+
+	if (leaf == NULL)
+		return false;
+	LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
+	if (!ReceiptHeld(j->q, &j->receipts[item], &row) ||
+		!j->quick(j, leaf, &row, item))
+		return false;
+	j->verdicts[item] = VERDICT_OK;
+	return true;
+}
+
+/*
  * judge_row
  *		All receipts of one id: order[0] to order[n - 1].
  */
@@ -89,6 +115,8 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 	Verdict		otherwise = VERDICT_GONE;
 	int			holder = -1;
 
+	if (n == 1 && j->quick != NULL && judge_quickly(j, loc, order[0]))
+		return;
 	if (LocateRow(loc, j->receipts[order[0]].id, mode, LockWaitBlock,
 				  &leaf) == LOCATE_OK)
 	{
@@ -115,6 +143,37 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 }
 
 /*
+ * begin_run
+ *		See how far the ids go on without great gaps from order[i], and let one
+ *		scan find them.  Returns the first item that is not among them.
+ */
+static int
+begin_run(Judgement *j, Locator *loc, const int *order, int i, int n)
+{
+	bool		narrow = j->q->col[ROLE_ID].type == INT4OID;
+	int64		first = 0;
+	int64		last = 0;
+	int			k;
+
+	if (!j->q->integer_id)
+		return n;
+	for (k = i; k < n; k++)
+	{
+		Datum		id = j->receipts[order[k]].id;
+		int64		value = narrow ? DatumGetInt32(id) : DatumGetInt64(id);
+
+		if (k == i)
+			first = value;
+		else if ((uint64) value - (uint64) last > MAX_GAP)
+			break;
+		last = value;
+	}
+	if (k - i >= MIN_RUN)
+		LocateRun(loc, first, last);
+	return k;
+}
+
+/*
  * JudgeAll
  *		Judge and act; mode is how the rows are locked.
  */
@@ -123,6 +182,7 @@ JudgeAll(Judgement *j, LockTupleMode mode)
 {
 	int		   *order = palloc(j->n * sizeof(int));
 	int			n = 0;
+	int			run_end = 0;
 	Locator		loc;
 
 	for (int i = 0; i < j->n; i++)
@@ -142,6 +202,8 @@ JudgeAll(Judgement *j, LockTupleMode mode)
 								  j->receipts[order[end]].id) != 0)
 				break;
 		}
+		if (i >= run_end)
+			run_end = begin_run(j, &loc, order, i, n);
 		judge_row(j, &loc, mode, order + i, end - i);
 	}
 	LocateEnd(&loc);

@@ -28,6 +28,10 @@ typedef struct Judgement Judgement;
 typedef Verdict (*JudgeAct) (Judgement *j, RowLeaf *leaf, const LeaseRow *row,
 							 int item);
 
+/* The same for a row that is not locked; false when it has to be. */
+typedef bool (*JudgeQuickAct) (Judgement *j, RowLeaf *leaf,
+							   const LeaseRow *row, int item);
+
 /* The receipts of one call; settle and extend embed it in their own state. */
 struct Judgement
 {
@@ -38,6 +42,7 @@ struct Judgement
 	TimestampTz now;			/* the call's one instant */
 	RowWriter	writer;
 	JudgeAct	act;
+	JudgeQuickAct quick;		/* or NULL */
 };
 
 extern const char *VerdictName(Verdict verdict);

@@ -115,8 +115,8 @@ LocateBegin(Locator *loc, RowWriter *w)
 		return;
 	leaf = WriterLeaf(w, q->relid);
 	loc->index = index_open(q->id_index, AccessShareLock);
-	loc->slot = table_slot_create(leaf->rel, NULL);
-	loc->scan = BeginIndexScan(leaf->rel, loc->index, SnapshotAny, 1);
+	loc->slot = leaf->old;
+	loc->scan = BeginIndexScan(leaf->rel, loc->index, SnapshotAny, 2);
 	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
 }
 
@@ -127,7 +127,6 @@ LocateEnd(Locator *loc)
 		return;
 	UnregisterSnapshot(loc->snapshot);
 	index_endscan(loc->scan);
-	ExecDropSingleTupleTableSlot(loc->slot);
 	index_close(loc->index, NoLock);
 }
 
@@ -141,6 +140,7 @@ fresh_look(Locator *loc)
 		return;
 	UnregisterSnapshot(loc->snapshot);
 	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	loc->running = false;
 }
 
 static RegProcedure
@@ -166,10 +166,21 @@ find_by_index(Locator *loc, Datum id, ItemPointer tid)
 	Relation	rel = loc->scan->heapRelation;
 	ScanKeyData key;
 
+	if (loc->running)
+	{
+		int64		value = q->col[ROLE_ID].type == INT4OID ?
+			DatumGetInt32(id) : DatumGetInt64(id);
+
+		if (value <= loc->last)
+			return LocateInRun(loc, value, tid);
+		loc->running = false;
+	}
 	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber,
 						   q->col[ROLE_ID].type,
 						   loc->index->rd_indcollation[0],
 						   equal_function(q->col[ROLE_ID].type), id);
+	loc->scan->xs_want_itup = false;
+	loc->scan->numberOfKeys = 1;
 	index_rescan(loc->scan, &key, 1, NULL, 0);
 	while (index_getnext_slot(loc->scan, ForwardScanDirection, loc->slot))
 	{
@@ -215,6 +226,27 @@ find_by_sql(Locator *loc, Datum id, Oid *relid, ItemPointer tid)
 	}
 	SPI_finish();
 	return found;
+}
+
+/*
+ * LocateSeen
+ *		Find the version that is visible now into leaf->old, without a lock;
+ *		NULL when there is none, or no index on the id.
+ */
+RowLeaf *
+LocateSeen(Locator *loc, Datum id)
+{
+	ItemPointerData tid;
+	RowLeaf    *leaf;
+
+	CHECK_FOR_INTERRUPTS();
+	if (loc->scan == NULL || !find_by_index(loc, id, &tid))
+		return NULL;
+	leaf = WriterLeaf(loc->w, loc->w->q->relid);
+	/* the column's collation may call different texts equal */
+	return ReceiptCompareIds(loc->w->q, id,
+							 ReceiptId(loc->w->q, leaf->attnos, leaf->old)) == 0 ?
+		leaf : NULL;
 }
 
 /*

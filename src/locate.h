@@ -28,8 +28,14 @@ typedef struct Locator
 	/* searching without SQL */
 	Relation	index;
 	IndexScanDesc scan;
-	TupleTableSlot *slot;
+	TupleTableSlot *slot;		/* the leaf's "old" */
 	Snapshot	snapshot;
+	/* locaterun.c: one scan for a run of ids */
+	bool		running;
+	int64		last;			/* id of the run */
+	bool		has_entry;		/* an index entry is at hand: */
+	int64		entry_id;
+	ItemPointerData entry;
 } Locator;
 
 extern TM_Result LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
@@ -39,9 +45,14 @@ extern int	PlanByIndex(void);
 extern Snapshot FreshSnapshot(Queue *q, SnapshotData *copy);
 
 extern void LocateBegin(Locator *loc, RowWriter *w);
+extern RowLeaf *LocateSeen(Locator *loc, Datum id);
 extern RowLeaf *LocateVisible(Locator *loc, Datum id, ItemPointer tid);
 extern LocateResult LocateRow(Locator *loc, Datum id, LockTupleMode mode,
 							  LockWaitPolicy policy, RowLeaf **leaf);
 extern void LocateEnd(Locator *loc);
+
+/* locaterun.c */
+extern void LocateRun(Locator *loc, int64 first, int64 last);
+extern bool LocateInRun(Locator *loc, int64 id, ItemPointer tid);
 
 #endif							/* INBOX_LOCATE_H */

@@ -233,12 +233,16 @@ ReceiptId(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot)
 char *
 ReceiptIdText(Queue *q, Datum id)
 {
+	char	   *str;
+
 	switch (q->col[ROLE_ID].type)
 	{
 		case INT8OID:
-			return psprintf(INT64_FORMAT, DatumGetInt64(id));
 		case INT4OID:
-			return psprintf("%d", DatumGetInt32(id));
+			str = palloc(MAXINT8LEN + 1);
+			pg_lltoa(q->col[ROLE_ID].type == INT8OID ? DatumGetInt64(id) :
+					 DatumGetInt32(id), str);
+			return str;
 		case UUIDOID:
 			return DatumGetCString(DirectFunctionCall1(uuid_out, id));
 		default:
@@ -283,8 +287,13 @@ ReceiptNumber(Queue *q, const LeaseRow *row)
 char *
 ReceiptText(Queue *q, Datum id, const LeaseRow *row)
 {
-	return psprintf("%s@" INT64_FORMAT, ReceiptIdText(q, id),
-					ReceiptNumber(q, row));
+	char	   *str = ReceiptIdText(q, id);
+	size_t		len = strlen(str);
+
+	str = repalloc(str, len + MAXINT8LEN + 2);
+	str[len] = '@';
+	pg_lltoa(ReceiptNumber(q, row), str + len + 1);
+	return str;
 }
 
 /*

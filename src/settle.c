@@ -184,6 +184,29 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 }
 
 /*
+ * settle_quickly
+ *		Settle a row that is held but not locked, where that is to delete it.
+ */
+static bool
+settle_quickly(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
+{
+	Queue	   *q = j->q;
+	Outcome		outcome = ((Settle *) j)->requests[item].outcome;
+	HintRange	keys;
+
+	if (!deletes(q, outcome))
+		return false;
+	if (OidIsValid(q->order_index))
+		KeysOfRow(q, leaf->attnos, leaf->old, &keys);
+	if (!WriterDeleteSeen(&j->writer, leaf))
+		return false;
+	DeltaCount(q, outcome_totals[outcome], 1);
+	if (OidIsValid(q->order_index))
+		PendingSettle(q, row, &keys);
+	return true;
+}
+
+/*
  * Could this settlement take the row out of the table?
  */
 static bool
@@ -215,6 +238,7 @@ settle_all(Settle *s)
 			lock = LockTupleExclusive;
 	}
 	QueueCheckRights(q, rights);
+	s->j.quick = settle_quickly;
 	JudgeAll(&s->j, lock);
 	for (int i = 0; i < s->j.n; i++)
 		stale += s->j.verdicts[i] == VERDICT_STALE;

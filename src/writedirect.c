@@ -210,6 +210,24 @@ WriteDelete(RowWriter *w, RowLeaf *leaf)
 }
 
 /*
+ * WriteDeleteSeen
+ *		Delete the version in leaf->old, which is not locked, if it is the
+ *		newest; false: it is not, or the executor wants it locked.
+ */
+bool
+WriteDeleteSeen(RowLeaf *leaf)
+{
+	TM_FailureData tmfd;
+
+	if (leaf->needs_executor)
+		return false;
+	CheckCmdReplicaIdentity(leaf->rel, CMD_DELETE);
+	return table_tuple_delete(leaf->rel, &leaf->old->tts_tid,
+							  GetCurrentCommandId(true), GetActiveSnapshot(),
+							  InvalidSnapshot, true, &tmfd, false) == TM_Ok;
+}
+
+/*
  * WriteEnd
  *		Let go of what the writes have set up for a leaf.
  */
