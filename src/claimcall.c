@@ -77,7 +77,7 @@ claim_try(ClaimCall *call, WaitLook *look)
 
 	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
 	DeliverCheckRights(q, call->sink.shape);
-	return ClaimRows(q, max_rows, lease, group, &call->sink, look) > 0 ||
+	return ClaimRows(q, max_rows, lease, group, NULL, &call->sink, look) > 0 ||
 		max_rows == 0;
 }
 

@@ -18,15 +18,23 @@
 #endif
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/nbtree.h"
+#include "access/table.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "catalog/pg_proc.h"
+#include "commands/extension.h"
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_relation.h"
+#include "postmaster/bgworker.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
+#include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
 
@@ -109,6 +117,22 @@ InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 #endif
 }
 
+/*
+ * Take a lock if it is free, and there is room for it; 18 can also log that it
+ * was not.
+ */
+static inline bool
+TryLock(const LOCKTAG *tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 180000
+	return LockAcquireExtended(tag, mode, false, true, false, NULL,
+							   false) != LOCKACQUIRE_NOT_AVAIL;
+#else
+	return LockAcquireExtended(tag, mode, false, true, false,
+							   NULL) != LOCKACQUIRE_NOT_AVAIL;
+#endif
+}
+
 /* and for the new version of one, where simple_table_tuple_update asks for it */
 static inline List *
 UpdateIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate,
@@ -179,6 +203,62 @@ NamedWaitEvent(uint32 *cached, const char *name)
 
 /* libpq/libpq.h has it, but needs Kerberos' headers where the server uses it */
 extern bool pq_check_connection(void);
+
+/* exported since 16 */
+static inline Oid
+ExtensionSchema(Oid extension)
+{
+#if PG_VERSION_NUM >= 160000
+	return get_extension_schema(extension);
+#else
+	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			schema = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(extension));
+	scan = systable_beginscan(rel, ExtensionOidIndexId, true, NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return schema;
+#endif
+}
+
+static inline bool
+MayExecute(Oid function, Oid roleid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ProcedureRelationId, function, roleid,
+						   ACL_EXECUTE) == ACLCHECK_OK;
+#else
+	return pg_proc_aclcheck(function, roleid, ACL_EXECUTE) == ACLCHECK_OK;
+#endif
+}
+
+static inline bool
+MayConnect(Oid database, Oid roleid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(DatabaseRelationId, database, roleid,
+						   ACL_CONNECT) == ACLCHECK_OK;
+#else
+	return pg_database_aclcheck(database, roleid, ACL_CONNECT) == ACLCHECK_OK;
+#endif
+}
+
+/* since 17 a background worker can run as a role that may not log in */
+#if PG_VERSION_NUM >= 170000
+#define CONNECT_AS_ANYBODY	BGWORKER_BYPASS_ROLELOGINCHECK
+#define NEEDS_LOGIN			false
+#else
+#define CONNECT_AS_ANYBODY	0
+#define NEEDS_LOGIN			true
+#endif
 
 /* what DROP DATABASE leaves behind when it is interrupted, since 15.4 */
 #ifndef DATCONNLIMIT_INVALID_DB

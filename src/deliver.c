@@ -248,17 +248,70 @@ put_delivery(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
 }
 
 /*
- * DeliverRow
- *		Add one claimed row; "slot" holds the version the claim wrote.  Leaves
- *		garbage in the current context.
+ * keep_row
+ *		Copy the row, with what is needed to read the copy later.
+ */
+static void
+keep_row(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot, Datum id,
+		 const LeaseRow *row)
+{
+	MemoryContext old = MemoryContextSwitchTo(sink->cxt);
+	KeptRow    *kept = palloc(sizeof(KeptRow));
+	KeptRow    *last = sink->kept == NIL ? NULL : llast(sink->kept);
+
+	kept->receipt = ReceiptText(sink->q, id, row);
+	kept->relid = RelationGetRelid(leaf->rel);
+	kept->tuple = ExecCopySlotHeapTuple(slot);
+	kept->desc = last != NULL && last->relid == kept->relid ? last->desc :
+		CreateTupleDescCopy(RelationGetDescr(leaf->rel));
+	sink->kept = lappend(sink->kept, kept);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * DeliverBeginKept
+ *		Keep the rows in the current context.
  */
 void
-DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot)
+DeliverBeginKept(DeliverySink *sink, Queue *q)
+{
+	memset(sink, 0, sizeof(*sink));
+	sink->q = q;
+	sink->shape = SHAPE_KEPT;
+	sink->cxt = CurrentMemoryContext;
+}
+
+/*
+ * DeliverPayload
+ *		The payload alone, as a delivery shows it.
+ */
+Datum
+DeliverPayload(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
+			   bool *isnull)
+{
+	Datum		value;
+	LeaseRow	row;
+
+	*isnull = false;
+	if (QueueHas(sink->q, ROLE_PAYLOAD))
+	{
+		put_json(sink, leaf, slot, ROLE_PAYLOAD, &value, isnull);
+		return value;
+	}
+	LeaseReadRow(sink->q, leaf->attnos, slot, &row);
+	return row_payload(sink, leaf, slot, &row);
+}
+
+/*
+ * DeliverForm
+ *		What the sink's shape shows of a row.  Leaves garbage in the current
+ *		context.
+ */
+void
+DeliverForm(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
+			TupleDesc desc, Datum *values, bool *nulls)
 {
 	Queue	   *q = sink->q;
-	TupleDesc	desc = sink->rsinfo->setDesc;
-	Datum	   *values = palloc0(desc->natts * sizeof(Datum));
-	bool	   *nulls = palloc0(desc->natts * sizeof(bool));
 	Datum		id = ReceiptId(q, leaf->attnos, slot);
 	LeaseRow	row;
 
@@ -279,6 +332,35 @@ DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot)
 		case SHAPE_ROW:
 			own_row(sink, leaf, slot, &row, desc, values, nulls);
 			break;
+		case SHAPE_KEPT:
+			keep_row(sink, leaf, slot, id, &row);
+			break;
 	}
-	tuplestore_putvalues(sink->rsinfo->setResult, desc, values, nulls);
+}
+
+/*
+ * DeliverRow
+ *		Add one claimed row; "slot" holds the version the claim wrote.  Leaves
+ *		garbage in the current context.
+ */
+void
+DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot)
+{
+	TupleDesc	desc;
+	Datum	   *values;
+	bool	   *nulls;
+
+	if (sink->shape == SHAPE_KEPT)
+	{
+		DeliverForm(sink, leaf, slot, NULL, NULL, NULL);
+		return;
+	}
+	desc = sink->rsinfo->setDesc;
+	values = palloc0(desc->natts * sizeof(Datum));
+	nulls = palloc0(desc->natts * sizeof(bool));
+	DeliverForm(sink, leaf, slot, desc, values, nulls);
+	if (sink->sorts)
+		DeliverLater(sink, leaf, slot, values, nulls);
+	else
+		tuplestore_putvalues(sink->rsinfo->setResult, desc, values, nulls);
 }

@@ -15,6 +15,7 @@
 #include "deadletter.h"
 #include "errors.h"
 #include "setup.h"
+#include "subscribe.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -53,6 +54,7 @@ inbox_drop(PG_FUNCTION_ARGS)
 	ArgRequireWritable("inbox_drop");
 	relid = SetupOpenOwned(ArgQueue(fcinfo, 0), AccessExclusiveLock, &settings);
 	check_no_user(relid, &settings);
+	SubscribeForgetQueue(relid);
 	dead = DeadLetterOwn(relid, &settings);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "DROP TABLE %s", QualifiedName(relid));
@@ -86,6 +88,7 @@ inbox_forget(PG_FUNCTION_ARGS)
 				 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
 				 errhint("There is nothing to forget.")));
 	check_no_user(relid, &settings);
+	SubscribeForgetQueue(relid);
 	LabelRemove(relid);
 	ChangedDropTriggers(relid);
 	if (settings.kind == LABEL_QUEUE)

@@ -10,6 +10,7 @@
 #include "args.h"
 #include "catalog/pg_type.h"
 #include "delta.h"
+#include "extend.h"
 #include "funcapi.h"
 #include "judge.h"
 #include "pending.h"
@@ -46,7 +47,7 @@ extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 		/* the write may have moved it to another partition */
 		leaf = WriterLeaf(&j->writer, slot->tts_tableOid);
 		LeaseReadRow(j->q, leaf->attnos, slot, &e->rows[item]);
-		if (OidIsValid(j->q->order_index))
+		if (j->q->told)
 		{
 			KeysOfRow(j->q, leaf->attnos, slot, &keys);
 			PendingExtend(j->q, row, &e->rows[item], &keys);
@@ -56,16 +57,46 @@ extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 }
 
 static void
-extend_all(Extend *e, Queue *q, FunctionCallInfo fcinfo, Datum *receipts,
-		   bool *nulls, int n)
+extend_all(Extend *e)
 {
-	JudgeInit(&e->j, q, receipts, nulls, n, extend_row);
-	e->lease = LeaseSeconds(q, fcinfo, 2);
-	e->rows = palloc0(n * sizeof(LeaseRow));
-	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	e->rows = palloc0(e->j.n * sizeof(LeaseRow));
 	QuickEnter();
 	JudgeAll(&e->j, LockTupleNoKeyExclusive);
 	QuickLeave();
+}
+
+static void
+extend_call(Extend *e, Queue *q, FunctionCallInfo fcinfo, Datum *receipts,
+			bool *nulls, int n)
+{
+	JudgeInit(&e->j, q, receipts, nulls, n, extend_row);
+	e->lease = LeaseSeconds(q, fcinfo, 2);
+	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE);
+	extend_all(e);
+}
+
+/*
+ * ExtendUnlocked
+ *		Extend for those who hold these receipts, but wait for nobody: the
+ *		holder himself may have locked the row.  Puts the new receipts in
+ *		place of the old ones; returns the verdicts.
+ */
+Verdict *
+ExtendUnlocked(Queue *q, Datum *receipts, int n, int64 lease)
+{
+	Extend		e;
+
+	JudgeInit(&e.j, q, receipts, palloc0(n * sizeof(bool)), n, extend_row);
+	e.j.wait = LockWaitSkip;
+	e.lease = lease;
+	extend_all(&e);
+	for (int i = 0; i < n; i++)
+	{
+		if (e.j.verdicts[i] == VERDICT_OK)
+			receipts[i] = CStringGetTextDatum(ReceiptText(q, e.j.receipts[i].id,
+														  &e.rows[i]));
+	}
+	return e.j.verdicts;
 }
 
 /*
@@ -103,7 +134,7 @@ inbox_extend(PG_FUNCTION_ARGS)
 	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
 	receipt = PG_GETARG_DATUM(1);
 	isnull = PG_ARGISNULL(1);
-	extend_all(&e, q, fcinfo, &receipt, &isnull, 1);
+	extend_call(&e, q, fcinfo, &receipt, &isnull, 1);
 	put_result(&e, 0, values, nulls);
 	QueueClose(q);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
@@ -123,7 +154,7 @@ inbox_extend_batch(PG_FUNCTION_ARGS)
 	q = QueueOpen(ArgQueue(fcinfo, 0), RowExclusiveLock);
 	ArgNotNull(fcinfo, 1, "receipts");
 	ArgGetArray(fcinfo, 1, TEXTOID, &receipts);
-	extend_all(&e, q, fcinfo, receipts.values, receipts.nulls, receipts.n);
+	extend_call(&e, q, fcinfo, receipts.values, receipts.nulls, receipts.n);
 	for (int i = 0; i < receipts.n; i++)
 	{
 		Datum		values[4];

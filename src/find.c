@@ -17,6 +17,8 @@
  * The snapshot is one of this moment, whatever the isolation level, and the
  * planner is kept from scanning and sorting the whole table (see locate.c).
  *
+ * What a FIFO queue has to offer is found by group.c.
+ *
  * SPI stays connected from FindBegin to FindEnd where SQL is used.
  *
  *-------------------------------------------------------------------------
@@ -42,12 +44,15 @@
 #define WITH_GROUP		0x01
 #define NULL_LEVEL		0x02
 #define ANY_LEVEL		0x04
+#define WITH_SHARE		0x08
 
 /* parameters of all of them */
 #define PARAM_NOW		1
 #define PARAM_LEVEL		2
 #define PARAM_GROUP		3
-static Oid	param_types[] = {TIMESTAMPTZOID, INT8OID, TEXTOID};
+#define PARAM_SHARE		4
+#define PARAM_SHARES	5
+static Oid	param_types[] = {TIMESTAMPTZOID, INT8OID, TEXTOID, INT4OID, INT4OID};
 
 /*
  * FindBegin
@@ -66,6 +71,14 @@ FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 	f->now = now;
 	f->group = group;
 	f->chunk = Min(max_rows, MAX_CHUNK);
+	if (q->settings.fifo)
+	{
+		f->groups = palloc(sizeof(GroupFind));
+		GroupBegin(f->groups, w, now, group);
+		if (!f->groups->direct)
+			SPI_connect();
+		return;
+	}
 	if (InboxDirect && OidIsValid(q->order_index))
 	{
 		RowLeaf    *leaf = WriterLeaf(w, q->relid);
@@ -76,6 +89,31 @@ FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 	}
 	if (!f->walking)
 		SPI_connect();
+}
+
+/*
+ * FindPeek
+ *		The caller only looks.
+ */
+void
+FindPeek(Finder *f)
+{
+	if (f->groups != NULL)
+		f->groups->peek = true;
+}
+
+/*
+ * FindShare
+ *		Only rows of this share are wanted; before the first of them.
+ */
+void
+FindShare(Finder *f, const KeyShare *share)
+{
+	f->share = share;
+	if (f->groups != NULL)
+		f->groups->share = share;
+	else if (f->walking)
+		WalkShare(&f->walk, share);
 }
 
 /*
@@ -97,6 +135,8 @@ FindWantDue(Finder *f)
 TimestampTz
 FindNextDue(Finder *f)
 {
+	if (f->groups != NULL)
+		return f->groups->next_due;
 	return f->walking ? f->walk.next_due : PG_INT64_MAX;
 }
 
@@ -107,7 +147,9 @@ FindNextDue(Finder *f)
 void
 FindStop(Finder *f)
 {
-	if (f->walking)
+	if (f->groups != NULL)
+		GroupEnd(f->groups);
+	else if (f->walking)
 		WalkEnd(&f->walk);
 	else if (f->portal != NULL)
 		SPI_cursor_close(f->portal);
@@ -120,8 +162,22 @@ FindStop(Finder *f)
 void
 FindEnd(Finder *f)
 {
-	if (!f->walking)
+	if (f->groups != NULL ? !f->groups->direct : !f->walking)
 		SPI_finish();
+}
+
+/*
+ * FindSelective
+ *		Might somebody else find what it does not?
+ */
+bool
+FindSelective(const Finder *f)
+{
+	if (f->group != NULL || f->share != NULL)
+		return true;
+	if (f->groups != NULL)
+		return !f->groups->direct;
+	return !f->walking || f->q->settings.dead_group != NULL;
 }
 
 /*
@@ -131,7 +187,9 @@ FindEnd(Finder *f)
 void
 FindTook(Finder *f, bool taken)
 {
-	if (f->walking)
+	if (f->groups != NULL)
+		GroupTook(f->groups, taken);
+	else if (f->walking)
 		WalkTook(&f->walk, taken);
 }
 
@@ -160,6 +218,14 @@ put_condition(StringInfo sql, Finder *f)
 		appendStringInfo(sql, " AND (%s IS NULL OR %s OPERATOR(pg_catalog.<>) %s)",
 						 q->colname[ROLE_GROUP_KEY], q->colname[ROLE_GROUP_KEY],
 						 quote_literal_cstr(q->settings.dead_group));
+	/* as ShareOfOthers does it */
+	if (f->share != NULL)
+		appendStringInfo(sql, " AND (%s IS NULL OR (pg_catalog.hashtext(%s::pg_catalog.text COLLATE \"C\")"
+						 " OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.%%) $%d"
+						 " OPERATOR(pg_catalog.=) $%d)",
+						 q->colname[ROLE_PARTITION_KEY],
+						 q->colname[ROLE_PARTITION_KEY],
+						 PARAM_SHARES, PARAM_SHARE);
 }
 
 /*
@@ -229,14 +295,16 @@ open_cursor(Finder *f, PlanKind kind, uint32 variant)
 {
 	Queue	   *q = f->q;
 	SnapshotData copy;
-	Datum		values[3];
-	char		nulls[3] = {' ', ' ', ' '};
+	Datum		values[5] = {0};
+	char		nulls[5] = {' ', ' ', ' ', ' ', ' '};
 	SPIPlanPtr	plan;
 	Portal		portal;
 	int			guc_level;
 
 	if (f->group != NULL)
 		variant |= WITH_GROUP;
+	if (f->share != NULL)
+		variant |= WITH_SHARE;
 	plan = QueueFindPlan(q, kind, variant);
 	if (plan == NULL)
 		plan = QueueSavePlan(q, kind, variant,
@@ -249,6 +317,11 @@ open_cursor(Finder *f, PlanKind kind, uint32 variant)
 	values[PARAM_GROUP - 1] = PointerGetDatum(f->group);
 	if (f->group == NULL)
 		nulls[PARAM_GROUP - 1] = 'n';
+	if (f->share != NULL)
+	{
+		values[PARAM_SHARE - 1] = Int32GetDatum(f->share->number);
+		values[PARAM_SHARES - 1] = Int32GetDatum(f->share->of);
+	}
 
 	guc_level = PlanByIndex();
 	PushActiveSnapshot(FreshSnapshot(q, &copy));
@@ -336,6 +409,8 @@ FindNext(Finder *f, Oid *relid, ItemPointer tid)
 	TupleDesc	desc;
 	bool		isnull;
 
+	if (f->groups != NULL)
+		return GroupNext(f->groups, relid, tid);
 	if (f->walking)
 	{
 		*relid = f->q->relid;

@@ -13,7 +13,13 @@
 #include "storage/lwlock.h"
 
 #define MAX_RETRIES		64
-#define MAX_LOCKED		8		/* of them, for rows that were locked */
+#define MAX_LOCKED		32		/* of them, for rows that were locked */
+/* room in the ledgers; most leases are new */
+#define NEW_COVERS		512
+#define MORE_COVERS		64
+#define NOTED_COVERS	128
+#define MAX_COVERS		NEW_COVERS
+
 #define RETRY_AFTER		(100 * INT64CONST(1000))	/* 100 ms */
 
 /*
@@ -45,6 +51,10 @@ struct QueueHints
 	int64		overruns;		/* claims that outlasted the log */
 	int64		resets;
 	TimestampTz next_look;		/* earliest of all ledgers and retries */
+	/* the ledgers' covers; last, for memory not used is not touched */
+	Cover		new_covers[NEW_COVERS];
+	Cover		more_covers[NUM_LEASE_KINDS - 1][MORE_COVERS];
+	Cover		noted_covers[NOTED_COVERS];
 };
 
 extern void HintsReset(QueueHints *h);

@@ -95,4 +95,29 @@ KeyAfter(const HintKey *key)
 	return k;
 }
 
+/*
+ * How far two ranges are apart, to compare it with how far others are: zero
+ * when they overlap.  Another priority is farther than any time, another time
+ * farther than any id.
+ */
+static inline double
+RangeDistance(const HintRange *a, const HintRange *b)
+{
+	const HintKey *from = &a->hi;
+	const HintKey *to = &b->lo;
+
+	if (KeyCompare(&b->hi, &a->lo) < 0)
+	{
+		from = &b->hi;
+		to = &a->lo;
+	}
+	if (KeyCompare(from, to) >= 0)
+		return 0;
+	if (from->priority != to->priority)
+		return 1e40 * ((double) to->priority - (double) from->priority);
+	if (from->due != to->due)
+		return 1e20 * ((double) to->due - (double) from->due);
+	return (double) to->id - (double) from->id;
+}
+
 #endif							/* INBOX_HINTKEY_H */

@@ -149,6 +149,17 @@ HintsNextLook(QueueHints *h)
 	return look;
 }
 
+/*
+ * Is there something to be opened now?  No retry is further ahead than it was
+ * at first, but when the clock has been set back.
+ */
+static inline bool
+look_is_due(QueueHints *h, TimestampTz now)
+{
+	return h->next_look <= now ||
+		(h->nretries > 0 && h->next_look > now + RETRY_AFTER);
+}
+
 static void
 open_keys(QueueHints *h, const HintRange *keys)
 {
@@ -176,6 +187,9 @@ open_due(QueueHints *h, TimestampTz now)
 	{
 		Retry	   *r = &h->retry[i];
 
+		/* the clock has been set back */
+		if (r->when > now + RETRY_AFTER)
+			r->when = now;
 		if (r->when <= now && TransactionIdIsValid(r->xid) &&
 			TransactionIdIsInProgress(r->xid))
 			r->when = now + RETRY_AFTER;
@@ -204,11 +218,11 @@ HintsRead(HintView *view, QueueHints *h, TimestampTz now)
 		return;
 	}
 	LWLockAcquire(&h->lock, LW_SHARED);
-	if (h->next_look <= now)
+	if (look_is_due(h, now))
 	{
 		LWLockRelease(&h->lock);
 		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-		if (h->next_look <= now)
+		if (look_is_due(h, now))
 			open_due(h, now);
 	}
 	view->generation = h->log.generation;
@@ -323,27 +337,31 @@ HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
 	LWLockRelease(&h->lock);
 }
 
+/*
+ * Where there is no room for one more, the retry is widened that is closest
+ * by: what lies between is walked again.
+ */
 static bool
 add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 		  TimestampTz now)
 {
 	Retry	   *r = NULL;
-	Retry	   *last = NULL;
+	double		distance = 0;
 	int			n = 0;
 
-	for (int i = 0; i < h->nretries && r == NULL; i++)
+	for (int i = 0; i < h->nretries; i++)
 	{
-		HintRange  *old = &h->retry[i].keys;
+		double		d = RangeDistance(&h->retry[i].keys, keys);
 
 		if (h->retry[i].xid != xid)
 			continue;
-		last = &h->retry[i];
-		n++;
-		if (KeyCompare(&old->lo, &keys->hi) <= 0 &&
-			KeyCompare(&old->hi, &keys->lo) >= 0)
-			r = last;
+		if (n++ == 0 || d < distance)
+		{
+			r = &h->retry[i];
+			distance = d;
+		}
 	}
-	if (r == NULL && h->nretries < MAX_RETRIES &&
+	if ((r == NULL || distance > 0) && h->nretries < MAX_RETRIES &&
 		n < (TransactionIdIsValid(xid) ? 1 : MAX_LOCKED))
 	{
 		r = &h->retry[h->nretries++];
@@ -351,8 +369,6 @@ add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
 		r->xid = xid;
 		r->when = now + RETRY_AFTER;
 	}
-	if (r == NULL)
-		r = last;
 	/* all are other transactions' watches */
 	if (r == NULL)
 		return false;

@@ -63,6 +63,17 @@ HintsShmemSize(void)
 	return add_size(MAXALIGN(table_size()), claimers_size());
 }
 
+static void
+init_entry(QueueHints *h, int tranche)
+{
+	memset(h, 0, offsetof(QueueHints, new_covers));
+	LWLockInitialize(&h->lock, tranche);
+	LedgerInit(&h->entered[LEASE_NEW], h->new_covers, NEW_COVERS);
+	for (int i = LEASE_NEW + 1; i < NUM_LEASE_KINDS; i++)
+		LedgerInit(&h->entered[i], h->more_covers[i - 1], MORE_COVERS);
+	LedgerInit(&h->noted, h->noted_covers, NOTED_COVERS);
+}
+
 /*
  * HintsShmemInit
  *		Called from the startup hook, with AddinShmemInitLock held.
@@ -77,7 +88,7 @@ HintsShmemInit(void)
 	if (found)
 		return;
 	tranche = LWLockNewTrancheId();
-	memset(hint_table, 0, HintsShmemSize());
+	memset(hint_table, 0, offsetof(HintTable, queue));
 	hint_table->claimers = (pg_atomic_uint32 *)
 		((char *) hint_table + MAXALIGN(table_size()));
 	for (int i = 0; i < MaxPlaces(); i++)
@@ -86,7 +97,7 @@ HintsShmemInit(void)
 	pg_atomic_init_u32(&hint_table->freed, 0);
 	hint_table->size = InboxMaxQueues;
 	for (int i = 0; i < hint_table->size; i++)
-		LWLockInitialize(&hint_table->queue[i].lock, tranche);
+		init_entry(&hint_table->queue[i], tranche);
 }
 
 /*

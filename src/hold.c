@@ -27,6 +27,7 @@
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "storage/procarray.h"
+#include "subshared.h"
 #include "utils/timestamp.h"
 
 /* a worker busy for so long has its current transaction cancelled */
@@ -124,6 +125,7 @@ add_hold(Oid database)
 
 	if (latch != NULL)
 		SetLatch(latch);
+	(void) SubThere(database, false);
 	return i < DATABASE_MAX_HOLDS;
 }
 
@@ -195,7 +197,7 @@ worker_there(Oid database, bool cancel)
 	if (there && cancel)
 		(void) kill(entry->pid, SIGINT);
 	LWLockRelease(DatabaseLock);
-	return there;
+	return SubThere(database, cancel) || there;
 }
 
 static void

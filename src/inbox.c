@@ -22,6 +22,7 @@
 #include "quickcommit.h"
 #include "settings.h"
 #include "shmem.h"
+#include "subshared.h"
 #include "utility.h"
 #include "waiters.h"
 
@@ -41,6 +42,7 @@ _PG_init(void)
 	WaitersInit();
 	InboxShmemInit();
 	AnnounceInit();
+	SubHomeInit();
 	UtilityInit();
 	LauncherInit();
 }

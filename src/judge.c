@@ -14,6 +14,10 @@
  *	  judge each of the receipts that name it; act for the one that holds it,
  *	  if any.
  *
+ * A row that is to be deleted, and nothing else, need not be locked before:
+ * the delete waits for whoever is changing the row, and fails if the version
+ * that was judged is not the newest any more.
+ *
  * The answer is one verdict for each receipt, in the order they came in.
  *
  *-------------------------------------------------------------------------
@@ -37,6 +41,7 @@ VerdictName(Verdict verdict)
 		[VERDICT_GONE] = "gone",
 		[VERDICT_DUPLICATE] = "duplicate",
 		[VERDICT_INVALID] = "invalid",
+		[VERDICT_LOCKED] = "locked",
 	};
 
 	return names[verdict];
@@ -50,6 +55,7 @@ JudgeInit(Judgement *j, Queue *q, Datum *receipts, bool *nulls, int n,
 	j->q = q;
 	j->n = n;
 	j->act = act;
+	j->wait = LockWaitBlock;
 	j->receipts = palloc0(n * sizeof(Receipt));
 	j->verdicts = palloc0(n * sizeof(Verdict));
 	for (int i = 0; i < n; i++)
@@ -81,25 +87,58 @@ compare_items(const void *a, const void *b, void *arg)
 }
 
 /*
- * judge_quickly
- *		A receipt that holds the row as everybody sees it now may be acted for
- *		without a lock, where the act itself finds out whether that is still the
- *		newest version.  Whatever else is the case is judged under the lock.
+ * judge_items
+ *		The verdicts of all receipts of one id, by its row; the one that holds
+ *		it, or -1.
+ */
+static int
+judge_items(Judgement *j, const int *order, int n, Verdict otherwise,
+			const LeaseRow *row)
+{
+	int			holder = -1;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			item = order[i];
+
+		if (i > 0 && j->receipts[order[i - 1]].number == j->receipts[item].number)
+			j->verdicts[item] = VERDICT_DUPLICATE;
+		else
+		{
+			j->verdicts[item] = otherwise;
+			if (otherwise == VERDICT_STALE &&
+				ReceiptHeld(j->q, &j->receipts[item], row))
+				holder = item;
+		}
+	}
+	return holder;
+}
+
+/*
+ * act_unlocked
+ *		Where to act is to delete, it is a lock too: a receipt that holds the
+ *		version visible now holds the row, if that version can be deleted.
+ *		False: nothing is settled, lock the row and judge what is there then.
  */
 static bool
-judge_quickly(Judgement *j, Locator *loc, int item)
+act_unlocked(Judgement *j, Locator *loc, const int *order, int n)
 {
-	RowLeaf    *leaf = LocateSeen(loc, j->receipts[item].id);
+	RowLeaf    *leaf = LocateUnlocked(loc, j->receipts[order[0]].id);
 	LeaseRow	row;
+	int			holder;
 
 	if (leaf == NULL)
 		return false;
 	LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
-	if (!ReceiptHeld(j->q, &j->receipts[item], &row) ||
-		!j->quick(j, leaf, &row, item))
+	if (row.finished)
 		return false;
-	j->verdicts[item] = VERDICT_OK;
-	return true;
+	holder = judge_items(j, order, n, VERDICT_STALE, &row);
+	if (holder < 0)
+		return false;
+	j->unlocked = true;
+	j->verdicts[holder] = j->act(j, leaf, &row, holder);
+	j->unlocked = false;
+	return j->verdicts[holder] != VERDICT_AGAIN;
 }
 
 /*
@@ -113,45 +152,36 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 	RowLeaf    *leaf = NULL;
 	LeaseRow	row;
 	Verdict		otherwise = VERDICT_GONE;
-	int			holder = -1;
+	int			holder;
 
-	if (n == 1 && j->quick != NULL && judge_quickly(j, loc, order[0]))
+	if (j->try_unlocked && act_unlocked(j, loc, order, n))
 		return;
-	if (LocateRow(loc, j->receipts[order[0]].id, mode, LockWaitBlock,
-				  &leaf) == LOCATE_OK)
+	switch (LocateRow(loc, j->receipts[order[0]].id, mode, j->wait, &leaf))
 	{
-		LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
-		if (!row.finished)
-			otherwise = VERDICT_STALE;
+		case LOCATE_OK:
+			LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
+			if (!row.finished)
+				otherwise = VERDICT_STALE;
+			break;
+		case LOCATE_LOCKED:
+			otherwise = VERDICT_LOCKED;
+			break;
+		default:
+			break;
 	}
-	for (int i = 0; i < n; i++)
-	{
-		int			item = order[i];
-
-		if (i > 0 && j->receipts[order[i - 1]].number == j->receipts[item].number)
-			j->verdicts[item] = VERDICT_DUPLICATE;
-		else
-		{
-			j->verdicts[item] = otherwise;
-			if (otherwise == VERDICT_STALE &&
-				ReceiptHeld(j->q, &j->receipts[item], &row))
-				holder = item;
-		}
-	}
+	holder = judge_items(j, order, n, otherwise, &row);
 	if (holder >= 0)
 		j->verdicts[holder] = j->act(j, leaf, &row, holder);
 }
 
 /*
  * begin_run
- *		See how far the ids go on without great gaps from order[i], and let one
- *		scan find them.  Returns the first item that is not among them.
+ *		See how far the ids go on without great gaps from order[i]; returns the
+ *		first item that is not among them.
  */
 static int
 begin_run(Judgement *j, Locator *loc, const int *order, int i, int n)
 {
-	bool		narrow = j->q->col[ROLE_ID].type == INT4OID;
-	int64		first = 0;
 	int64		last = 0;
 	int			k;
 
@@ -159,17 +189,14 @@ begin_run(Judgement *j, Locator *loc, const int *order, int i, int n)
 		return n;
 	for (k = i; k < n; k++)
 	{
-		Datum		id = j->receipts[order[k]].id;
-		int64		value = narrow ? DatumGetInt32(id) : DatumGetInt64(id);
+		int64		id = ReceiptIntegerId(j->q, j->receipts[order[k]].id);
 
-		if (k == i)
-			first = value;
-		else if ((uint64) value - (uint64) last > MAX_GAP)
+		if (k > i && (uint64) id - (uint64) last > MAX_GAP)
 			break;
-		last = value;
+		last = id;
 	}
 	if (k - i >= MIN_RUN)
-		LocateRun(loc, first, last);
+		LocateRun(loc, last);
 	return k;
 }
 

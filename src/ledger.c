@@ -4,11 +4,17 @@
  *	  Outstanding leases, by the time they end.
  *
  * A claim enters its leases, a settlement takes them off.  Leases that end in
- * the same second share an entry, a cover: how many they are and the keys
+ * the same moment share an entry, a cover: how many they are and the keys
  * between which they lie.  So a million leases fit, and one that is settled
  * is found by the time it would have ended, which its row tells.  When all of
  * a cover's leases are taken off it is forgotten; otherwise its keys are
  * opened when its time comes, and claims walk over them.
+ *
+ * A moment is a thousandth of a second.  Most claims then have a cover of
+ * their own, which goes when they are settled; and where one row of a hundred
+ * is not, what is walked again is the few rows beside it.  With one cover a
+ * second it would be all the rows of that second, which an old snapshot keeps
+ * in the index as dead entries, for each of the leases that end in it.
  *
  * A lease may be taken off that was never entered: it is from before a
  * restart, was made by hand, or lies in two covers and is taken off the wrong
@@ -21,7 +27,7 @@
  * lease that was not entered is noted by the walk that meets it, in a ledger
  * of its own.
  *
- * When all covers are used up, the two neighbours are joined that lie closest
+ * When all covers are used up, neighbours are joined that lie closest
  * together for how far off they are.  A joined cover is opened when the first
  * of its leases ends, and kept until the last one has: the walk notes when
  * the next one ends, and that is when the cover is looked at again.
@@ -34,6 +40,14 @@
 #include "postgres.h"
 
 #include "ledger.h"
+
+void
+LedgerInit(Ledger *ledger, Cover *cover, int size)
+{
+	ledger->cover = cover;
+	ledger->size = size;
+	LedgerReset(ledger);
+}
 
 void
 LedgerReset(Ledger *ledger)
@@ -58,7 +72,7 @@ widen(HintRange *keys, const HintRange *by)
 }
 
 /*
- * A lease that never ends, made by hand, ends at the last second there is.
+ * A lease that never ends, made by hand, ends with the last second there is.
  */
 static TimestampTz
 bounded(TimestampTz until)
@@ -96,35 +110,53 @@ remove_cover(Ledger *ledger, int i)
 	ledger->n--;
 }
 
-static void
-make_room(Ledger *ledger, TimestampTz now)
+/*
+ * How wide two neighbours would be, in time, for how far off they are.
+ */
+static double
+joint_width(const Cover *a, const Cover *b, TimestampTz now)
 {
-	int			best = 0;
-	double		best_width = 0;
-	Cover	   *a;
-	Cover	   *b;
+	double		far = (double) Max(a->last - now, USECS_PER_SEC);
 
-	for (int i = 0; i + 1 < ledger->n; i++)
-	{
-		double		far = (double) Max(ledger->cover[i].last - now, USECS_PER_SEC);
-		double		width = (double) (ledger->cover[i + 1].last -
-									  ledger->cover[i].first) / far;
+	return (double) (b->last - a->first) / far;
+}
 
-		if (i == 0 || width < best_width)
-		{
-			best = i;
-			best_width = width;
-		}
-	}
-	a = &ledger->cover[best];
-	b = &ledger->cover[best + 1];
+static void
+join(Cover *a, const Cover *b)
+{
 	a->last = b->last;
 	a->look = Min(a->look, b->look);
 	a->count += b->count;
 	a->sum += b->sum;
 	a->keep = a->keep || b->keep;
 	widen(&a->keys, &b->keys);
-	remove_cover(ledger, best + 1);
+}
+
+/*
+ * make_room
+ *		Join neighbours, the closest first, until an eighth of all is free: so
+ *		it costs little for each cover that is made.
+ */
+static void
+make_room(Ledger *ledger, TimestampTz now)
+{
+	int			enough = ledger->size - Max(ledger->size / 8, 1);
+
+	for (double limit = 1.0 / 4096; ledger->n > enough; limit *= 2)
+	{
+		int			n = 1;
+
+		for (int i = 1; i < ledger->n; i++)
+		{
+			Cover	   *last = &ledger->cover[n - 1];
+
+			if (joint_width(last, &ledger->cover[i], now) <= limit)
+				join(last, &ledger->cover[i]);
+			else
+				ledger->cover[n++] = ledger->cover[i];
+		}
+		ledger->n = n;
+	}
 }
 
 /*
@@ -141,7 +173,7 @@ cover_for(Ledger *ledger, TimestampTz until, const HintRange *keys,
 	i = find_cover(ledger, until);
 	if (i < ledger->n && ledger->cover[i].first <= until)
 		return &ledger->cover[i];
-	if (ledger->n == MAX_COVERS)
+	if (ledger->n == ledger->size)
 	{
 		make_room(ledger, now);
 		return cover_for(ledger, until, keys, now);
@@ -150,8 +182,8 @@ cover_for(Ledger *ledger, TimestampTz until, const HintRange *keys,
 			(ledger->n - i) * sizeof(Cover));
 	ledger->n++;
 	c = &ledger->cover[i];
-	c->first = until - until % USECS_PER_SEC;
-	c->last = c->first + USECS_PER_SEC;
+	c->first = LedgerGrain(until);
+	c->last = c->first + LEDGER_GRAIN;
 	c->look = PG_INT64_MAX;
 	c->count = 0;
 	c->sum = 0;
@@ -239,26 +271,27 @@ int
 LedgerDue(Ledger *ledger, TimestampTz now, HintRange *keys)
 {
 	int			n = 0;
+	int			left = 0;
 
 	if (now < ledger->next_look)
 		return 0;
-	for (int i = 0; i < ledger->n;)
+	for (int i = 0; i < ledger->n; i++)
 	{
 		Cover	   *c = &ledger->cover[i];
 
 		if (c->look <= now)
 		{
 			keys[n++] = c->keys;
+			if (c->last <= now)
+				continue;
 			c->look = c->last;
 			c->keep = true;
-			if (c->last <= now)
-			{
-				remove_cover(ledger, i);
-				continue;
-			}
 		}
-		i++;
+		if (left < i)
+			ledger->cover[left] = *c;
+		left++;
 	}
+	ledger->n = left;
 	find_next_look(ledger);
 	return n;
 }

@@ -11,14 +11,22 @@
 #include "datatype/timestamp.h"
 #include "hintkey.h"
 
-#define MAX_COVERS	64			/* of one ledger */
+/* leases that end this close together share a cover, in microseconds */
+#define LEDGER_GRAIN	1024
+
+/* where the grain begins that a time is in */
+static inline TimestampTz
+LedgerGrain(TimestampTz t)
+{
+	return t - t % LEDGER_GRAIN;
+}
 
 /*
  * Leases that end in an interval of time, and the keys they lie between.
  */
 typedef struct Cover
 {
-	TimestampTz first;			/* whole seconds: the interval begins here, */
+	TimestampTz first;			/* whole grains: the interval begins here, */
 	TimestampTz last;			/* and ends before this */
 	TimestampTz look;			/* when the keys are to be opened */
 	int64		count;			/* leases entered and not yet taken off */
@@ -31,10 +39,12 @@ typedef struct Cover
 typedef struct Ledger
 {
 	int			n;
+	int			size;			/* the most there may be */
 	TimestampTz next_look;		/* the earliest of all; PG_INT64_MAX: none */
-	Cover		cover[MAX_COVERS];
+	Cover	   *cover;
 } Ledger;
 
+extern void LedgerInit(Ledger *ledger, Cover *cover, int size);
 extern void LedgerReset(Ledger *ledger);
 extern void LedgerEnter(Ledger *ledger, TimestampTz until,
 						const HintRange *keys, int64 count, uint64 sum,

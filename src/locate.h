@@ -26,13 +26,17 @@ typedef struct Locator
 {
 	RowWriter  *w;
 	/* searching without SQL */
-	Relation	index;
-	IndexScanDesc scan;
-	TupleTableSlot *slot;		/* the leaf's "old" */
+	RowLeaf    *leaf;			/* the queue's table; NULL: by SQL */
 	Snapshot	snapshot;
-	/* locaterun.c: one scan for a run of ids */
-	bool		running;
-	int64		last;			/* id of the run */
+	BlockNumber blocks;			/* of the table; Invalid: not asked for yet */
+	BlockNumber visited;		/* last page gone to without the index */
+	bool		deleting;		/* what is found will be deleted */
+	Relation	index;			/* opened when it is needed */
+	IndexScanDesc scan;
+	/* locaterun.c: a run of ids, found by one scan */
+	bool		has_run;
+	int64		run_last;		/* its last id */
+	bool		scanning_run;
 	bool		has_entry;		/* an index entry is at hand: */
 	int64		entry_id;
 	ItemPointerData entry;
@@ -45,14 +49,18 @@ extern int	PlanByIndex(void);
 extern Snapshot FreshSnapshot(Queue *q, SnapshotData *copy);
 
 extern void LocateBegin(Locator *loc, RowWriter *w);
-extern RowLeaf *LocateSeen(Locator *loc, Datum id);
 extern RowLeaf *LocateVisible(Locator *loc, Datum id, ItemPointer tid);
 extern LocateResult LocateRow(Locator *loc, Datum id, LockTupleMode mode,
 							  LockWaitPolicy policy, RowLeaf **leaf);
+extern RowLeaf *LocateUnlocked(Locator *loc, Datum id);
 extern void LocateEnd(Locator *loc);
 
 /* locaterun.c */
-extern void LocateRun(Locator *loc, int64 first, int64 last);
+extern void LocateRun(Locator *loc, int64 last);
 extern bool LocateInRun(Locator *loc, int64 id, ItemPointer tid);
+
+/* known.c */
+extern void KnownNote(Queue *q, int64 id, ItemPointer tid);
+extern bool KnownTid(Queue *q, int64 id, ItemPointer tid);
 
 #endif							/* INBOX_LOCATE_H */

@@ -12,7 +12,7 @@
  * snapshot sees; whoever takes a newer snapshot ends the run.  The scan keeps a
  * pin on the page, so VACUUM lets none of its entries point to another row.
  *
- * Called by locate.c and judge.c.
+ * Called by locate.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,28 +30,37 @@
 
 /*
  * LocateRun
- *		The ids from first to last, which are integers, will be asked for in
- *		this order, most of them.
+ *		The ids up to this one will be asked for in their order, most of them.
  */
 void
-LocateRun(Locator *loc, int64 first, int64 last)
+LocateRun(Locator *loc, int64 last)
+{
+	loc->has_run = true;
+	loc->run_last = last;
+	loc->scanning_run = false;
+}
+
+/*
+ * begin_scan
+ *		From an id to the run's last.
+ */
+static void
+begin_scan(Locator *loc, int64 id)
 {
 	bool		narrow = loc->w->q->col[ROLE_ID].type == INT4OID;
 	ScanKeyData keys[2];
 
-	if (loc->scan == NULL)
-		return;
 	ScanKeyEntryInitialize(&keys[0], 0, 1, BTGreaterEqualStrategyNumber,
 						   INT8OID, InvalidOid,
-						   narrow ? F_INT48GE : F_INT8GE, Int64GetDatum(first));
+						   narrow ? F_INT48GE : F_INT8GE, Int64GetDatum(id));
 	ScanKeyEntryInitialize(&keys[1], 0, 1, BTLessEqualStrategyNumber,
 						   INT8OID, InvalidOid,
-						   narrow ? F_INT48LE : F_INT8LE, Int64GetDatum(last));
+						   narrow ? F_INT48LE : F_INT8LE,
+						   Int64GetDatum(loc->run_last));
 	loc->scan->xs_want_itup = true;
 	loc->scan->numberOfKeys = 2;
 	index_rescan(loc->scan, keys, 2, NULL, 0);
-	loc->running = true;
-	loc->last = last;
+	loc->scanning_run = true;
 	loc->has_entry = false;
 }
 
@@ -76,7 +85,7 @@ next_entry(Locator *loc)
 /*
  * fetch_visible
  *		The version that the snapshot sees, of those that the entry at hand
- *		leads to, into loc->slot.
+ *		leads to, into leaf->old.
  */
 static bool
 fetch_visible(Locator *loc)
@@ -92,9 +101,9 @@ fetch_visible(Locator *loc)
 	{
 		if (table_index_fetch_tuple(loc->scan->xs_heapfetch, &tid,
 									by_hand ? SnapshotAny : loc->snapshot,
-									loc->slot, &again, NULL) &&
+									loc->leaf->old, &again, NULL) &&
 			(!by_hand ||
-			 table_tuple_satisfies_snapshot(rel, loc->slot, loc->snapshot)))
+			 table_tuple_satisfies_snapshot(rel, loc->leaf->old, loc->snapshot)))
 			return true;
 	} while (again);
 	return false;
@@ -102,12 +111,14 @@ fetch_visible(Locator *loc)
 
 /*
  * LocateInRun
- *		Find an id of the run; ids may be asked for more than once, but must
- *		not go down.
+ *		Find an id of the run, in an open scan; ids may be asked for more than
+ *		once, but must not go down.
  */
 bool
 LocateInRun(Locator *loc, int64 id, ItemPointer tid)
 {
+	if (!loc->scanning_run)
+		begin_scan(loc, id);
 	while (loc->has_entry || next_entry(loc))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -115,7 +126,7 @@ LocateInRun(Locator *loc, int64 id, ItemPointer tid)
 			return false;
 		if (loc->entry_id == id && fetch_visible(loc))
 		{
-			*tid = loc->slot->tts_tid;
+			*tid = loc->leaf->old->tts_tid;
 			return true;
 		}
 		loc->has_entry = false;

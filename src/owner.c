@@ -25,7 +25,9 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
+#include "commands/trigger.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "owner.h"
 #include "utils/guc.h"
 #include "utils/syscache.h"
@@ -65,4 +67,18 @@ OwnerLeave(OwnerScope *scope)
 {
 	AtEOXact_GUC(false, scope->guc_level);
 	SetUserIdAndSecContext(scope->userid, scope->sec_context);
+}
+
+/*
+ * OwnerConstraintsImmediate
+ *		SET CONSTRAINTS ALL IMMEDIATE: what has been deferred is checked now.
+ */
+void
+OwnerConstraintsImmediate(void)
+{
+	ConstraintsSetStmt *stmt = makeNode(ConstraintsSetStmt);
+
+	stmt->constraints = NIL;
+	stmt->deferred = false;
+	AfterTriggerSetState(stmt);
 }

@@ -19,5 +19,6 @@ typedef struct OwnerScope
 extern Oid	OwnerOf(Oid relid);
 extern void OwnerEnter(OwnerScope *scope, Oid owner, bool restricted);
 extern void OwnerLeave(OwnerScope *scope);
+extern void OwnerConstraintsImmediate(void);
 
 #endif							/* INBOX_OWNER_H */

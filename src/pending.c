@@ -64,9 +64,9 @@ typedef struct PendingEntry
 	QueueHints *hints;
 	int			level;			/* nesting level of the subtransaction */
 	LeaseKind	lease;
-	TimestampTz until;			/* of leases: all end in the same second */
+	TimestampTz until;			/* of leases: all end in the same grain */
 	int64		attempt;		/* of leases taken off: all have the same */
-	bool		coarse;			/* leases of several seconds */
+	bool		coarse;			/* leases of several grains */
 	HintRange	keys;
 	int64		count;
 	uint64		sum;			/* of the receipts' hashes */
@@ -86,12 +86,6 @@ static int	naltered = 0;
 static bool claiming = false;	/* our transaction is known as a claimer */
 static TransactionId prepared_xid;	/* between PRE_PREPARE and PREPARE */
 
-static TimestampTz
-second_of(TimestampTz t)
-{
-	return t - t % USECS_PER_SEC;
-}
-
 static bool
 touch(const HintRange *a, const HintRange *b)
 {
@@ -110,7 +104,7 @@ joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
 	if (a->kind != b->kind || a->hints != b->hints ||
 		a->level != b->level || a->lease != b->lease)
 		return false;
-	return coarse || (second_of(a->until) == second_of(b->until) &&
+	return coarse || (LedgerGrain(a->until) == LedgerGrain(b->until) &&
 					  a->attempt == b->attempt &&
 					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)));
 }
@@ -148,7 +142,7 @@ add_entry(const PendingEntry *entry)
 		e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
 		e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
 		e->coarse = e->coarse || entry->coarse ||
-			second_of(e->until) != second_of(entry->until);
+			LedgerGrain(e->until) != LedgerGrain(entry->until);
 		e->until = Min(e->until, entry->until);
 		e->count += entry->count;
 		e->sum += entry->sum;
@@ -325,7 +319,7 @@ PendingOpenAll(Oid relid)
  * that is over.
  */
 static bool
-made_ready(const PendingEntry *e, const QueueHints *hints, TimestampTz now)
+is_own(const PendingEntry *e, const QueueHints *hints, TimestampTz now)
 {
 	return e->hints == hints &&
 		(e->kind == PENDING_OPEN || e->kind == PENDING_OPEN_ALL ||
@@ -343,9 +337,24 @@ PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 {
 	for (int i = 0; i < nentries; i++)
 	{
-		if (made_ready(&entries[i], hints, now))
+		if (is_own(&entries[i], hints, now))
 			(void) OpenAdd(open, &entries[i].keys);
 	}
+}
+
+/*
+ * PendingOwnsAny
+ *		Has it made anything claimable?
+ */
+bool
+PendingOwnsAny(const QueueHints *hints, TimestampTz now)
+{
+	for (int i = 0; i < nentries; i++)
+	{
+		if (is_own(&entries[i], hints, now))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -359,24 +368,9 @@ PendingOwns(QueueHints *hints, const HintKey *key, TimestampTz now)
 	{
 		PendingEntry *e = &entries[i];
 
-		if (made_ready(e, hints, now) &&
+		if (is_own(e, hints, now) &&
 			KeyCompare(&e->keys.lo, key) <= 0 &&
 			KeyCompare(&e->keys.hi, key) >= 0)
-			return true;
-	}
-	return false;
-}
-
-/*
- * PendingMadeReady
- *		Is there anything of that?
- */
-bool
-PendingMadeReady(QueueHints *hints, TimestampTz now)
-{
-	for (int i = 0; i < nentries; i++)
-	{
-		if (made_ready(&entries[i], hints, now))
 			return true;
 	}
 	return false;

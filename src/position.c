@@ -78,14 +78,27 @@ replace(OpenSet *set, int from, int count, const HintRange *by, int nby)
 
 /*
  * make_room
- *		Join two neighbours, at the end where the least urgent rows are: right,
- *		only slower, since what lies between them is walked again.
+ *		Join two neighbours, the closest: right, only slower, since what lies
+ *		between them is walked again.
  */
 static void
 make_room(OpenSet *set)
 {
-	set->range[set->n - 2].hi = set->range[set->n - 1].hi;
-	set->n--;
+	int			best = 0;
+	double		distance = 0;
+
+	for (int i = 0; i + 1 < set->n; i++)
+	{
+		double		d = RangeDistance(&set->range[i], &set->range[i + 1]);
+
+		if (i == 0 || d < distance)
+		{
+			best = i;
+			distance = d;
+		}
+	}
+	set->range[best].hi = set->range[best + 1].hi;
+	replace(set, best + 1, 1, NULL, 0);
 	set->overflows++;
 }
 

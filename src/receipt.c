@@ -230,19 +230,34 @@ ReceiptId(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot)
 	return id;
 }
 
+static char *
+integer_text(int64 value)
+{
+	char	   *str = palloc(MAXINT8LEN + 1);
+
+	pg_lltoa(value, str);
+	return str;
+}
+
+/*
+ * ReceiptIntegerId
+ *		An id of a queue whose ids are integers.
+ */
+int64
+ReceiptIntegerId(Queue *q, Datum id)
+{
+	return q->col[ROLE_ID].type == INT4OID ? DatumGetInt32(id) : DatumGetInt64(id);
+}
+
 char *
 ReceiptIdText(Queue *q, Datum id)
 {
-	char	   *str;
-
 	switch (q->col[ROLE_ID].type)
 	{
 		case INT8OID:
+			return integer_text(DatumGetInt64(id));
 		case INT4OID:
-			str = palloc(MAXINT8LEN + 1);
-			pg_lltoa(q->col[ROLE_ID].type == INT8OID ? DatumGetInt64(id) :
-					 DatumGetInt32(id), str);
-			return str;
+			return integer_text(DatumGetInt32(id));
 		case UUIDOID:
 			return DatumGetCString(DirectFunctionCall1(uuid_out, id));
 		default:
@@ -287,10 +302,11 @@ ReceiptNumber(Queue *q, const LeaseRow *row)
 char *
 ReceiptText(Queue *q, Datum id, const LeaseRow *row)
 {
-	char	   *str = ReceiptIdText(q, id);
-	size_t		len = strlen(str);
+	char	   *of = ReceiptIdText(q, id);
+	size_t		len = strlen(of);
+	char	   *str = palloc(len + 1 + MAXINT8LEN + 1);
 
-	str = repalloc(str, len + MAXINT8LEN + 2);
+	memcpy(str, of, len);
 	str[len] = '@';
 	pg_lltoa(ReceiptNumber(q, row), str + len + 1);
 	return str;
@@ -304,7 +320,7 @@ ReceiptText(Queue *q, Datum id, const LeaseRow *row)
 bool
 ReceiptHeld(Queue *q, const Receipt *receipt, const LeaseRow *row)
 {
-	return row->leased && !row->finished &&
+	return row->leased && !row->resting && !row->finished &&
 		ReceiptNumber(q, row) == receipt->number;
 }
 
@@ -351,7 +367,7 @@ inbox_receipt(PG_FUNCTION_ARGS)
 		attnos[role] = q->col[role].attno;
 	LeaseReadRow(q, attnos, slot, &row);
 	id = slot_getattr(slot, attnos[ROLE_ID], &isnull);
-	if (!isnull && row.leased && !row.finished && ReceiptNumber(q, &row) >= 0)
+	if (!isnull && row.leased && !row.resting && !row.finished && ReceiptNumber(q, &row) >= 0)
 		receipt = ReceiptText(q, id, &row);
 	ExecDropSingleTupleTableSlot(slot);
 	ReleaseTupleDesc(desc);

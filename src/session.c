@@ -33,16 +33,25 @@ typedef struct Setting
 	const char *value;
 } Setting;
 
-static const Setting settings[] = {
+/* for processes that run with rights of the server's */
+static const Setting own_settings[] = {
 	/* nothing but the built-in objects is found without a schema */
 	{"search_path", "pg_catalog, pg_temp"},
+	/* a pass that meets a locked table gives way, and soon */
+	{"lock_timeout", "1s"},
+};
+
+/* for those that run as a user */
+static const Setting user_settings[] = {
+	{"lock_timeout", "0"},
+};
+
+static const Setting settings[] = {
 	/* ALTER DATABASE ... SET can change the role */
 	{"role", "none"},
 	{"default_transaction_isolation", "read committed"},
 	{"default_transaction_read_only", "off"},
 	{"default_transaction_deferrable", "off"},
-	/* a pass that meets a locked table gives way, and soon */
-	{"lock_timeout", "1s"},
 	{"statement_timeout", "0"},
 	{"idle_in_transaction_session_timeout", "0"},
 #ifdef HAVE_TRANSACTION_TIMEOUT
@@ -57,21 +66,44 @@ static const Setting settings[] = {
 /* at first it connects */
 static volatile sig_atomic_t busy = true;
 
+/* nobody waits for what it commits */
+static bool quick = false;
+
 static void limit_synchronous_commit(void);
+
+static void
+apply(const Setting *setting, int n)
+{
+	for (int i = 0; i < n; i++)
+		SetConfigOption(setting[i].name, setting[i].value,
+						PGC_SUSET, PGC_S_OVERRIDE);
+}
 
 /* Called once, right after connecting. */
 void
 SessionHarden(void)
 {
-	int			i;
-
 	/* ALTER DATABASE ... SET session_authorization has no other way back */
 	SetSessionAuthorization(GetAuthenticatedUserId(), true);
 
-	for (i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i].name, settings[i].value,
-						PGC_SUSET, PGC_S_OVERRIDE);
+	apply(own_settings, lengthof(own_settings));
+	apply(settings, lengthof(settings));
+	quick = true;
 	limit_synchronous_commit();
+}
+
+/*
+ * The same in a process that is connected as a user, whose code it runs: that
+ * finds its objects, and its commits are as durable, as in a session of his.
+ */
+void
+SessionSettle(void)
+{
+	/* only a superuser's can have been changed */
+	if (GetSessionUserId() != GetAuthenticatedUserId())
+		SetSessionAuthorization(GetAuthenticatedUserId(), true);
+	apply(user_settings, lengthof(user_settings));
+	apply(settings, lengthof(settings));
 }
 
 /* Called where the process can bear changed settings. */
@@ -93,7 +125,7 @@ SessionReload(void)
 static void
 limit_synchronous_commit(void)
 {
-	if (synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
+	if (quick && synchronous_commit > SYNCHRONOUS_COMMIT_LOCAL_FLUSH)
 		SetConfigOption("synchronous_commit", "local",
 						PGC_SUSET, PGC_S_OVERRIDE);
 }

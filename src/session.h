@@ -9,6 +9,7 @@
 #define INBOX_SESSION_H
 
 extern void SessionHarden(void);
+extern void SessionSettle(void);
 extern void SessionReload(void);
 extern void SessionStop(SIGNAL_ARGS);
 extern void SessionBusy(void);

@@ -14,6 +14,7 @@
 
 #include "miscadmin.h"
 #include "settings.h"
+#include "subshared.h"
 #include "utils/guc.h"
 
 #define DAY_SECS	(24 * 60 * 60)
@@ -24,6 +25,8 @@ int			InboxReapRows = 1000;
 int			InboxReapPages = 4096;
 int			InboxReapTimeout = 60000;
 int			InboxMaxQueues = 256;
+int			InboxMaxSubscriptionWorkers = 8;
+int			InboxSubscriptionBatch = 100;
 bool		InboxDirect = true;
 bool		InboxNotify = false;
 bool		InboxAsyncClaim = true;
@@ -71,6 +74,26 @@ define_reap_settings(void)
 							 NULL, NULL, NULL);
 }
 
+static void
+define_subscription_settings(void)
+{
+	DefineCustomIntVariable("inbox.subscription_batch",
+							"Most messages that a worker of a subscription claims at a time.",
+							"It claims fewer when they take long.",
+							&InboxSubscriptionBatch,
+							100, 1, SUB_MAX_BATCH,
+							PGC_SIGHUP, 0,
+							NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("inbox.max_subscription_workers",
+								"Most workers of all subscriptions of the server together.",
+								NULL,
+								&InboxMaxSubscriptionWorkers,
+								8, 0, SUB_MAX_SLOTS,
+								PGC_POSTMASTER, 0,
+								NULL, NULL, NULL);
+}
+
 void
 SettingsInit(void)
 {
@@ -83,6 +106,7 @@ SettingsInit(void)
 							NULL, NULL, NULL);
 
 	define_reap_settings();
+	define_subscription_settings();
 
 	DefineCustomBoolVariable("inbox.direct",
 							 "Walk and write plain tables without SQL.",

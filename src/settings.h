@@ -35,6 +35,12 @@ extern bool InboxAsyncClaim;
 /* the worker notifies those who listen for a queue */
 extern bool InboxNotify;
 
+/* most workers of all subscriptions together */
+extern int	InboxMaxSubscriptionWorkers;
+
+/* most messages that one of them claims at a time */
+extern int	InboxSubscriptionBatch;
+
 extern void SettingsInit(void);
 
 #endif							/* INBOX_SETTINGS_H */

@@ -24,15 +24,6 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-typedef enum Outcome
-{
-	OUTCOME_DONE,
-	OUTCOME_DROP,
-	OUTCOME_RETRY,
-	OUTCOME_RELEASE,
-	OUTCOME_DEAD
-} Outcome;
-
 static const Total outcome_totals[] = {
 	[OUTCOME_DONE] = TOTAL_DONE,
 	[OUTCOME_DROP] = TOTAL_DROPPED,
@@ -49,18 +40,10 @@ static const char *const outcome_names[] = {
 	[OUTCOME_DEAD] = "dead",
 };
 
-/* What one receipt of a call asks for. */
-typedef struct Request
-{
-	Outcome		outcome;
-	Interval   *delay;			/* or NULL */
-	char	   *error;			/* or NULL */
-} Request;
-
 typedef struct Settle
 {
 	Judgement	j;				/* must be first */
-	Request    *requests;
+	SettleRequest *requests;
 } Settle;
 
 PG_FUNCTION_INFO_V1(inbox_settle);
@@ -86,7 +69,7 @@ parse_outcome(const char *name)
  *		What is misuse whatever the state of the row.
  */
 static void
-check_request(Queue *q, const Request *request)
+check_request(Queue *q, const SettleRequest *request)
 {
 	if (request->delay != NULL)
 		DurationCheckDelay(request->delay);
@@ -108,13 +91,16 @@ deletes(Queue *q, Outcome outcome)
  */
 static Verdict
 settle_write(Judgement *j, RowLeaf *leaf, const LeaseRow *row,
-			 const Request *request, TupleTableSlot **slot)
+			 const SettleRequest *request, TupleTableSlot **slot)
 {
 	Queue	   *q = j->q;
-	BuryCause	cause = CAUSE_BURIED;
+	BuryCause	cause = request->undecodable ? CAUSE_UNDECODABLE : CAUSE_BURIED;
 	RowChange	change;
 
 	*slot = NULL;
+	if (j->unlocked)
+		return deletes(q, request->outcome) && WriteTryDelete(leaf) ?
+			VERDICT_OK : VERDICT_AGAIN;
 	ChangeInit(&change);
 	switch (request->outcome)
 	{
@@ -128,7 +114,8 @@ settle_write(Judgement *j, RowLeaf *leaf, const LeaseRow *row,
 			ChangeFinish(&change, q, j->now, request->error);
 			break;
 		case OUTCOME_RETRY:
-			cause = CAUSE_FAILED;
+			if (!request->undecodable)
+				cause = CAUSE_FAILED;
 			if (LeaseSpent(q, row))
 				goto bury;
 			ChangeRetry(&change, q, row, j->now, request->delay, request->error);
@@ -150,6 +137,25 @@ bury:
 }
 
 /*
+ * tell_group
+ *		A row of a FIFO group is not in work any more; "slot" is what it has
+ *		become, if it is still there.
+ */
+static void
+tell_group(Judgement *j, const HintRange *keys, TupleTableSlot *slot)
+{
+	LeaseRow	after = {0};
+
+	if (slot != NULL)
+		LeaseReadRow(j->q, WriterLeaf(&j->writer, slot->tts_tableOid)->attnos,
+					 slot, &after);
+	if (after.leased)
+		PendingNote(j->q, after.locked_until, keys);
+	else
+		PendingOpen(j->q, keys, 1);
+}
+
+/*
  * settle_row
  *		Settle a row that is locked and held.
  */
@@ -157,9 +163,9 @@ static Verdict
 settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 {
 	Queue	   *q = j->q;
-	Request    *request = &((Settle *) j)->requests[item];
+	SettleRequest *request = &((Settle *) j)->requests[item];
 	Outcome		outcome = request->outcome;
-	bool		hints = OidIsValid(q->order_index);
+	bool		hints = q->told;
 	TupleTableSlot *slot;
 	HintRange	keys;
 	Verdict		verdict;
@@ -167,12 +173,17 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	if (hints)
 		KeysOfRow(q, leaf->attnos, leaf->old, &keys);
 	verdict = settle_write(j, leaf, row, request, &slot);
+	if (verdict == VERDICT_AGAIN)
+		return verdict;
 	DeltaCount(q, verdict == VERDICT_DEAD ? TOTAL_SETTLED_DEAD :
 			   outcome_totals[outcome], 1);
 	if (!hints)
 		return verdict;
 	PendingSettle(q, row, &keys);
-	if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
+	/* its group is free, or will be when it has rested */
+	if (row->grouped)
+		tell_group(j, &keys, slot);
+	else if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
 		PendingOpen(q, &keys, 1);
 	else if (slot != NULL && (outcome == OUTCOME_RETRY || outcome == OUTCOME_RELEASE))
 	{
@@ -181,29 +192,6 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 		PendingOpen(q, &keys, 1);
 	}
 	return verdict;
-}
-
-/*
- * settle_quickly
- *		Settle a row that is held but not locked, where that is to delete it.
- */
-static bool
-settle_quickly(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
-{
-	Queue	   *q = j->q;
-	Outcome		outcome = ((Settle *) j)->requests[item].outcome;
-	HintRange	keys;
-
-	if (!deletes(q, outcome))
-		return false;
-	if (OidIsValid(q->order_index))
-		KeysOfRow(q, leaf->attnos, leaf->old, &keys);
-	if (!WriterDeleteSeen(&j->writer, leaf))
-		return false;
-	DeltaCount(q, outcome_totals[outcome], 1);
-	if (OidIsValid(q->order_index))
-		PendingSettle(q, row, &keys);
-	return true;
 }
 
 /*
@@ -233,12 +221,14 @@ settle_all(Settle *s)
 	for (int i = 0; i < s->j.n; i++)
 	{
 		if (deletes(q, s->requests[i].outcome))
+		{
 			rights |= ACL_DELETE;
+			s->j.try_unlocked = true;
+		}
 		if (may_remove(q, s->requests[i].outcome))
 			lock = LockTupleExclusive;
 	}
 	QueueCheckRights(q, rights);
-	s->j.quick = settle_quickly;
 	JudgeAll(&s->j, lock);
 	for (int i = 0; i < s->j.n; i++)
 		stale += s->j.verdicts[i] == VERDICT_STALE;
@@ -276,8 +266,36 @@ SettleDone(Queue *q, Datum *receipts, bool *nulls, int n)
 	Settle		s;
 
 	JudgeInit(&s.j, q, receipts, nulls, n, settle_row);
-	s.requests = palloc0(n * sizeof(Request));
+	s.requests = palloc0(n * sizeof(SettleRequest));
 	settle_all(&s);
+}
+
+/*
+ * SettleAll
+ *		Settle each receipt as its request says; returns the verdicts.
+ */
+Verdict *
+SettleAll(Queue *q, Datum *receipts, SettleRequest *requests, int n)
+{
+	Settle		s;
+
+	JudgeInit(&s.j, q, receipts, palloc0(n * sizeof(bool)), n, settle_row);
+	s.requests = requests;
+	settle_all(&s);
+	return s.j.verdicts;
+}
+
+/*
+ * SettleCheckRights
+ *		May the current user settle as done?  Burying needs no rights of his.
+ */
+void
+SettleCheckRights(Queue *q, bool dead)
+{
+	QueueCheckRights(q, ACL_SELECT | ACL_UPDATE |
+					 (deletes(q, OUTCOME_DONE) ? ACL_DELETE : 0));
+	if (dead)
+		BuryRequire(q);
 }
 
 Datum
@@ -285,7 +303,7 @@ inbox_settle(PG_FUNCTION_ARGS)
 {
 	Queue	   *q;
 	Settle		s;
-	Request		request;
+	SettleRequest request;
 	Datum		receipt;
 	bool		isnull;
 
@@ -296,6 +314,7 @@ inbox_settle(PG_FUNCTION_ARGS)
 	JudgeInit(&s.j, q, &receipt, &isnull, 1, settle_row);
 	ArgNotNull(fcinfo, 2, "outcome");
 	request.outcome = parse_outcome(ArgString(fcinfo, 2));
+	request.undecodable = false;
 	request.delay = PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3);
 	request.error = ArgString(fcinfo, 4);
 	check_request(q, &request);
@@ -311,10 +330,10 @@ inbox_settle(PG_FUNCTION_ARGS)
  * read_requests
  *		The arguments of inbox_settle_batch that say what to do.
  */
-static Request *
+static SettleRequest *
 read_requests(FunctionCallInfo fcinfo, Queue *q, int n)
 {
-	Request    *requests = palloc0(n * sizeof(Request));
+	SettleRequest *requests = palloc0(n * sizeof(SettleRequest));
 	ArgArray	outcomes;
 	ArgArray	delays;
 	ArgArray	errors;

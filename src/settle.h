@@ -1,15 +1,37 @@
 /*-------------------------------------------------------------------------
  *
  * settle.h
- *	  Settlements, for those who settle from C.
+ *	  Settlements, for callers in C; see settle.c.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef INBOX_SETTLE_H
 #define INBOX_SETTLE_H
 
+#include "judge.h"
 #include "queue.h"
 
+typedef enum Outcome
+{
+	OUTCOME_DONE,
+	OUTCOME_DROP,
+	OUTCOME_RETRY,
+	OUTCOME_RELEASE,
+	OUTCOME_DEAD
+} Outcome;
+
+/* What one receipt of a call asks for. */
+typedef struct SettleRequest
+{
+	Outcome		outcome;
+	bool		undecodable;	/* so says the dead letter, if it becomes one */
+	Interval   *delay;			/* or NULL */
+	char	   *error;			/* or NULL */
+} SettleRequest;
+
 extern void SettleDone(Queue *q, Datum *receipts, bool *nulls, int n);
+extern Verdict *SettleAll(Queue *q, Datum *receipts, SettleRequest *requests,
+						  int n);
+extern void SettleCheckRights(Queue *q, bool dead);
 
 #endif							/* INBOX_SETTLE_H */

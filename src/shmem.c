@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "database.h"
+#include "group.h"
 #include "hints.h"
 #include "miscadmin.h"
 #include "quickcommit.h"
@@ -22,6 +23,7 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "subshared.h"
 #include "totals.h"
 #include "waiters.h"
 
@@ -31,6 +33,7 @@
 enum
 {
 	LOCK_DATABASES,
+	LOCK_SUBSCRIPTIONS,
 	NUM_LOCKS
 };
 
@@ -62,7 +65,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
-	RequestAddinShmemSpace(WaitersShmemSize());
+	RequestAddinShmemSpace(add_size(GroupShmemSize(), SubShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -78,8 +81,10 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	DatabaseShmemStartup(&locks[LOCK_DATABASES].lock);
+	SubShmemStartup(&locks[LOCK_SUBSCRIPTIONS].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
+	GroupShmemInit();
 	QuickShmemInit();
 	TotalsShmemInit();
 	WaitersShmemInit();

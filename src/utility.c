@@ -25,6 +25,7 @@
 #include "hints.h"
 #include "hold.h"
 #include "miscadmin.h"
+#include "subshared.h"
 #include "tcop/utility.h"
 #include "utility.h"
 #include "utils/syscache.h"
@@ -87,7 +88,12 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 	if (two_phase)
 		AnnounceTwoPhaseCommit();
 	if (IsA(stmt, DropdbStmt) && OidIsValid(held))
+	{
+		/* a worker that was asked for and has not come yet shall not */
+		DatabaseForget(held);
 		HintsForgetDatabase(held);
+		SubForgetDatabase(held);
+	}
 }
 
 /*

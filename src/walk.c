@@ -26,6 +26,7 @@
 #include "access/subtrans.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "pending.h"
@@ -66,6 +67,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->leaf = leaf;
 	w->now = now;
 	w->group = group;
+	w->share = NULL;
 	w->max_rows = max_rows;
 	w->passing = HintsFor(q) != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
@@ -81,6 +83,17 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->scan = NULL;
 	w->fetch = NULL;
 	w->slot = table_slot_create(leaf->rel, NULL);
+}
+
+/*
+ * WalkShare
+ *		Rows with a key that falls to another share are stepped over.
+ */
+void
+WalkShare(Walk *w, const KeyShare *share)
+{
+	w->share = share;
+	w->passing = false;
 }
 
 static HintRange *
@@ -120,8 +133,22 @@ end_level(Walk *w)
 	}
 	WalkPassTo(w, &to);
 	w->scanning = false;
+	w->ahead = AHEAD_NONE;
 	if (w->want_due && QueueHas(w->q, ROLE_DUE_AT))
 		WalkScanNextDue(w);
+}
+
+/*
+ * end_range
+ *		The range at hand ends within the level, and is all walked.
+ */
+static void
+end_range(Walk *w)
+{
+	WalkPassTo(w, &current_range(w)->hi);
+	w->scanning = false;
+	w->ahead = AHEAD_NONE;
+	w->range++;
 }
 
 static HintKey
@@ -212,18 +239,10 @@ other_group(Walk *w)
 static bool
 next_row(Walk *w)
 {
-	if (w->ahead != AHEAD_NONE)
-	{
-		if (AheadNext(w))
-			return true;
-		if (w->ahead == AHEAD_LEVEL_END)
-		{
-			w->ahead = AHEAD_NONE;
-			return false;
-		}
-		if (!w->scanning)
-			return false;
-	}
+	if (w->ahead != AHEAD_NONE && AheadNext(w))
+		return true;
+	if (!w->scanning || w->ahead == AHEAD_LEVEL_END)
+		return false;
 	while (index_getnext_tid(w->scan, ForwardScanDirection) != NULL)
 	{
 		if ((++w->steps & 0xff) == 0)
@@ -231,7 +250,7 @@ next_row(Walk *w)
 		if (index_fetch_heap(w->scan, w->slot))
 			return true;
 		w->dead++;
-		if (WalkIdle(w, NULL))
+		if (WalkIdle(w))
 			return false;
 	}
 	return false;
@@ -254,26 +273,25 @@ WalkNext(Walk *w, ItemPointer tid)
 			return false;
 		if (!next_row(w))
 		{
-			if (!advance(w))
+			/* not so when the walk goes on behind others */
+			if (w->scanning && WalkRangeEnds(w))
+				end_range(w);
+			else if (!advance(w))
 				return false;
 			continue;
 		}
 		KeysOfRow(q, w->leaf->attnos, w->slot, &w->keys);
 		if (KeyCompare(&w->keys.lo, &current_range(w)->hi) > 0)
 		{
-			/* the range ends within the level, and is all walked */
-			WalkPassTo(w, &current_range(w)->hi);
-			w->scanning = false;
-			w->ahead = AHEAD_NONE;
-			w->range++;
-			if (!advance(w))
-				return false;
+			end_range(w);
 			continue;
 		}
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);
 		if (LeaseClaimable(q, &row, w->now))
 		{
-			if (other_group(w) || !WalkReserve(w))
+			if (other_group(w) ||
+				ShareOfOthers(w->share, w->leaf->attnos[ROLE_PARTITION_KEY],
+							  w->slot) || !WalkReserve(w))
 				continue;
 			*tid = w->slot->tts_tid;
 			return true;
@@ -281,7 +299,7 @@ WalkNext(Walk *w, ItemPointer tid)
 		if (row.leased && row.locked_until > w->now && !row.finished)
 			WalkAddLeased(w, &row);
 		w->seen = passable(w, &w->keys);
-		(void) WalkIdle(w, &w->keys.lo);
+		(void) WalkIdle(w);
 	}
 }
 
@@ -356,8 +374,7 @@ WalkEnd(Walk *w)
 		table_index_fetch_end(w->fetch);
 	if (w->scan != NULL)
 	{
-		if (w->ahead == AHEAD_NONE)
-			AheadKeep(w, w->max_rows);
+		AheadKeep(w);
 		index_endscan(w->scan);
 		index_close(w->index, NoLock);
 	}

@@ -9,15 +9,17 @@
 #define INBOX_WALK_H
 
 #include "access/genam.h"
+#include "access/stratnum.h"
 #include "hints.h"
 #include "lease.h"
+#include "share.h"
 #include "write.h"
 
 /* A run of rows with live leases, not yet noted. */
 typedef struct LeasedRun
 {
 	bool		any;
-	TimestampTz until;			/* the first that ends; all in one second */
+	TimestampTz until;			/* the first that ends; all in one grain */
 	TimestampTz claimed;		/* when the first was claimed, if that is
 								 * known */
 	HintRange	keys;
@@ -29,14 +31,17 @@ typedef struct Walk
 	RowLeaf    *leaf;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
+	const KeyShare *share;		/* only rows of this share, or NULL */
 	Relation	index;			/* opened by the first scan, or NULL */
 	IndexScanDesc scan;
 	int			ahead;			/* next entry of walkahead.c's copy, or: */
 #define AHEAD_NONE		(-1)	/* the index is scanned */
 #define AHEAD_LEVEL_END	(-2)	/* all that is due of the level was there */
+	uint64		serial;			/* of that copy */
 	BlockNumber blocks;			/* of the table; of use with the copy */
 	struct IndexFetchTableData *fetch;	/* likewise */
-	ScanKeyData lower_keys[2];	/* of the scan's lower bound */
+	ScanKeyData lower_keys[2];	/* of the scan's bounds */
+	ScanKeyData upper_keys[2];
 	TupleTableSlot *slot;		/* the row at hand */
 	HintView	view;
 	int			range;			/* of view.open, being walked */
@@ -63,6 +68,7 @@ typedef struct Walk
 extern bool WalkUsable(RowLeaf *leaf, Queue *q);
 extern void WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now,
 					  text *group, int64 max_rows);
+extern void WalkShare(Walk *w, const KeyShare *share);
 extern bool WalkNext(Walk *w, ItemPointer tid);
 extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
@@ -73,23 +79,25 @@ extern void WalkReadHints(Walk *w);
 extern void WalkAddLeased(Walk *w, const LeaseRow *row);
 extern void WalkNoteLeased(Walk *w);
 extern void WalkPassTo(Walk *w, const HintKey *to);
-extern bool WalkIdle(Walk *w, const HintKey *at);
+extern bool WalkIdle(Walk *w);
 extern bool WalkReserve(Walk *w);
 extern void WalkLeave(Walk *w);
 
 /* walkahead.c */
 extern bool AheadBegin(Walk *w);
 extern bool AheadNext(Walk *w);
-extern HintKey AheadKey(const Walk *w, int64 entries);
-extern void AheadKeep(Walk *w, int64 max_rows);
+extern void AheadKey(const Walk *w, int64 entries, HintKey *key);
+extern void AheadKeep(Walk *w);
 
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern RegProcedure WalkPriorityOperator(Oid type, StrategyNumber strategy);
+extern bool WalkRangeEnds(const Walk *w);
 extern void WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc,
 						 HintKey *key);
 extern void WalkScanLevel(Walk *w);
-extern HintKey WalkScanKey(const Walk *w, int64 entries);
+extern void WalkScanAhead(Walk *w, int64 entries, HintKey *key);
 extern void WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
 

@@ -64,6 +64,7 @@ typedef struct AheadEntry
 
 typedef struct WalkAhead
 {
+	uint64		serial;			/* of what is in here */
 	uint64		generation;
 	HintKey		from;
 	HintKey		to;
@@ -132,16 +133,18 @@ AheadBegin(Walk *w)
 	if (ahead == NULL || ahead->n == 0 || !suitable(w) ||
 		KeyCompare(&w->lower, &ahead->from) < 0 ||
 		KeyCompare(&w->lower, &ahead->to) > 0 ||
-		PendingMadeReady(w->view.hints, w->now))
+		PendingOwnsAny(w->view.hints, w->now))
 		return false;
 	if (!HintsLowestSince(w->view.hints, ahead->generation, &lowest) ||
 		KeyCompare(&lowest, &ahead->to) <= 0)
 	{
 		ahead->n = 0;
+		ahead->serial++;
 		return false;
 	}
 	ahead->generation = w->view.generation;
 	w->ahead = first_from(w, ahead, &w->lower);
+	w->serial = ahead->serial;
 	w->blocks = RelationGetNumberOfBlocks(w->leaf->rel);
 	if (w->fetch == NULL)
 		w->fetch = table_index_fetch_begin(w->leaf->rel);
@@ -152,18 +155,25 @@ AheadBegin(Walk *w)
 /*
  * AheadNext
  *		The next row by the copy, in w->slot.  False at the end of the level,
- *		or at that of the copy: then the walk goes on in the index; or others
- *		are ahead.
+ *		or at that of the copy: then the walk goes on in the index.
  */
 bool
 AheadNext(Walk *w)
 {
 	WalkAhead  *ahead = w->q->ahead;
 
-	for (; w->ahead < ahead->n; w->ahead++)
+	/* a claim within this one, in a user's function, has made another copy */
+	if (ahead->serial != w->serial)
+	{
+		w->ahead = AHEAD_NONE;
+		w->lower = KeyAfter(&w->seen);
+		WalkScanLevel(w);
+		return false;
+	}
+	while (w->ahead < ahead->n)
 	{
 		HintKey		key = entry_key(w, ahead, w->ahead);
-		ItemPointerData tid = ahead->entry[w->ahead].tid;
+		ItemPointerData tid = ahead->entry[w->ahead++].tid;
 		bool		again = false;
 
 		if (key.due > w->now)
@@ -181,13 +191,10 @@ AheadNext(Walk *w)
 
 			KeysOfRow(w->q, w->leaf->attnos, w->slot, &found);
 			if (KeyCompare(&found.lo, &key) == 0)
-			{
-				w->ahead++;
 				return true;
-			}
 		}
 		w->dead++;
-		if (WalkIdle(w, &key))
+		if (WalkIdle(w))
 			return false;
 	}
 	w->ahead = AHEAD_NONE;
@@ -198,15 +205,15 @@ AheadNext(Walk *w)
 
 /*
  * AheadKey
- *		The key of the last of so many entries of the copy, beginning with the
- *		one at hand.
+ *		WalkScanAhead for the entries of the copy.
  */
-HintKey
-AheadKey(const Walk *w, int64 entries)
+void
+AheadKey(const Walk *w, int64 entries, HintKey *key)
 {
-	const WalkAhead *ahead = w->q->ahead;
+	WalkAhead  *ahead = w->q->ahead;
+	int			last = (int) Min(w->ahead + entries - 2, ahead->n - 1);
 
-	return entry_key(w, ahead, (int) Min(w->ahead + entries - 2, ahead->n - 1));
+	*key = entry_key(w, ahead, last);
 }
 
 static WalkAhead *
@@ -218,6 +225,7 @@ ahead_of(Queue *q, Relation index)
 		WalkAhead  *ahead = palloc(sizeof(WalkAhead));
 
 		ahead->n = 0;
+		ahead->serial = 0;
 		ahead->desc = CreateTupleDescCopy(RelationGetDescr(index));
 		q->ahead = ahead;
 		MemoryContextSwitchTo(old);
@@ -231,18 +239,19 @@ ahead_of(Queue *q, Relation index)
  *		gone to.
  */
 void
-AheadKeep(Walk *w, int64 max_rows)
+AheadKeep(Walk *w)
 {
 	BTScanOpaque scan = (BTScanOpaque) w->scan->opaque;
 	BTScanPos	pos = &scan->currPos;
 	WalkAhead  *ahead;
 
-	if (!w->scanning || max_rows > MANY_ROWS || !suitable(w) ||
+	if (!w->scanning || w->ahead != AHEAD_NONE || w->max_rows > MANY_ROWS || !suitable(w) ||
 		!BTScanPosIsValid(*pos) || scan->currTuples == NULL ||
 		pos->itemIndex >= pos->lastItem)
 		return;
 	ahead = ahead_of(w->q, w->index);
 	ahead->n = 0;
+	ahead->serial++;
 	ahead->generation = w->view.generation;
 	memcpy(ahead->tuples, scan->currTuples, pos->nextTupleOffset);
 	for (int i = pos->itemIndex + 1; i <= pos->lastItem; i++)

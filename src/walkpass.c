@@ -71,7 +71,7 @@ WalkAddLeased(Walk *w, const LeaseRow *row)
 	LeasedRun  *run = &w->leased;
 
 	if (run->any &&
-		run->until / USECS_PER_SEC != row->locked_until / USECS_PER_SEC)
+		LedgerGrain(run->until) != LedgerGrain(row->locked_until))
 		WalkNoteLeased(w);
 	if (!run->any)
 	{
@@ -126,11 +126,11 @@ go_ahead(Walk *w, const HintKey *key)
 
 /*
  * WalkIdle
- *		The entry at hand was of no use; "at" is its key, NULL: ask the scan.
- *		True when others have been here, and the walk has gone on behind them.
+ *		The entry at hand was of no use.  True when others have been here, and
+ *		the walk has gone on behind them.
  */
 bool
-WalkIdle(Walk *w, const HintKey *at)
+WalkIdle(Walk *w)
 {
 	HintKey		key;
 
@@ -139,7 +139,7 @@ WalkIdle(Walk *w, const HintKey *at)
 	if (++w->idle < 4 || (w->idle < MAX_IDLE ? (w->idle & (w->idle - 1)) != 0 :
 						  w->idle % MAX_IDLE != 0))
 		return false;
-	key = at != NULL ? *at : WalkScanKey(w, 1);
+	WalkScanAhead(w, 1, &key);
 	if (KeyCompare(&key, &w->from) < 0 ||
 		HintsContains(w->view.hints, &key) ||
 		PendingOwns(w->view.hints, &key, w->now))
@@ -157,7 +157,6 @@ WalkIdle(Walk *w, const HintKey *at)
 bool
 WalkReserve(Walk *w)
 {
-	int64		wanted = w->max_rows - w->taken;
 	HintRange	run;
 
 	w->idle = 0;
@@ -165,9 +164,8 @@ WalkReserve(Walk *w)
 		KeyCompare(&w->keys.hi, &w->from) < 0)
 		return true;
 	run.lo = w->from;
-	run.hi = w->ahead != AHEAD_NONE ? AheadKey(w, wanted) :
-		WalkScanKey(w, wanted);
-	/* nor what a copy tells of rows that are not due by this walk's clock */
+	WalkScanAhead(w, w->max_rows - w->taken, &run.hi);
+	/* a copy may tell of rows that are not due by this walk's clock */
 	if (QueueHas(w->q, ROLE_DUE_AT))
 		run.hi.due = Min(run.hi.due, w->now);
 	run.hi = KeyMin(&run.hi, &w->view.open.range[w->range].hi);

@@ -6,7 +6,10 @@
  *
  * A level is scanned from a lower bound on due time and id, as one row
  * comparison, up to what is due now; so it is one descent of the index,
- * whatever lies before.
+ * whatever lies before.  Where the range at hand ends within the level, that
+ * is the scan's upper bound: a range is often one key, and behind it are the
+ * entries of all the rows that have been settled since, dead but not to be
+ * removed while somebody holds an old snapshot.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,8 +31,12 @@ put_key(ScanKey key, AttrNumber attno, StrategyNumber strategy, Oid subtype,
 						   value);
 }
 
-static RegProcedure
-priority_operator(Oid type, StrategyNumber strategy)
+/*
+ * WalkPriorityOperator
+ *		The comparison, equality or greater, of a priority with an int8.
+ */
+RegProcedure
+WalkPriorityOperator(Oid type, StrategyNumber strategy)
 {
 	bool		equal = strategy == BTEqualStrategyNumber;
 
@@ -45,6 +52,29 @@ priority_operator(Oid type, StrategyNumber strategy)
 }
 
 /*
+ * put_row
+ *		A comparison of (due time, id) with a key.
+ */
+static void
+put_row(Walk *w, ScanKey key, ScanKey members, AttrNumber attno,
+		StrategyNumber strategy, const HintKey *bound)
+{
+	ScanKeyEntryInitialize(&members[0], SK_ROW_MEMBER, attno, strategy,
+						   TIMESTAMPTZOID, InvalidOid, F_TIMESTAMPTZ_CMP,
+						   TimestampTzGetDatum(bound->due));
+	ScanKeyEntryInitialize(&members[1], SK_ROW_MEMBER | SK_ROW_END, attno + 1,
+						   strategy, INT8OID, InvalidOid,
+						   w->q->col[ROLE_ID].type == INT4OID ?
+						   F_BTINT48CMP : F_BTINT8CMP,
+						   Int64GetDatum(bound->id));
+	memset(key, 0, sizeof(ScanKeyData));
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = attno;
+	key->sk_strategy = strategy;
+	key->sk_argument = PointerGetDatum(members);
+}
+
+/*
  * put_lower
  *		The scan's lower bound: (due time, id), or either where the queue has
  *		no other, at or behind w->lower.  Returns the number of keys added.
@@ -52,7 +82,6 @@ priority_operator(Oid type, StrategyNumber strategy)
 static int
 put_lower(Walk *w, ScanKey key, AttrNumber attno)
 {
-	ScanKey		members = w->lower_keys;
 	Queue	   *q = w->q;
 	bool		due = QueueHas(q, ROLE_DUE_AT);
 	Oid			idtype = q->col[ROLE_ID].type;
@@ -74,19 +103,49 @@ put_lower(Walk *w, ScanKey key, AttrNumber attno)
 				Int64GetDatum(w->lower.id));
 		return 1;
 	}
-	ScanKeyEntryInitialize(&members[0], SK_ROW_MEMBER, attno,
-						   BTGreaterEqualStrategyNumber, TIMESTAMPTZOID,
-						   InvalidOid, F_TIMESTAMPTZ_CMP,
-						   TimestampTzGetDatum(w->lower.due));
-	ScanKeyEntryInitialize(&members[1], SK_ROW_MEMBER | SK_ROW_END, attno + 1,
-						   BTGreaterEqualStrategyNumber, INT8OID, InvalidOid,
-						   idtype == INT4OID ? F_BTINT48CMP : F_BTINT8CMP,
-						   Int64GetDatum(w->lower.id));
-	memset(key, 0, sizeof(ScanKeyData));
-	key->sk_flags = SK_ROW_HEADER;
-	key->sk_attno = attno;
-	key->sk_strategy = BTGreaterEqualStrategyNumber;
-	key->sk_argument = PointerGetDatum(members);
+	put_row(w, key, w->lower_keys, attno, BTGreaterEqualStrategyNumber,
+			&w->lower);
+	return 1;
+}
+
+/*
+ * WalkRangeEnds
+ *		Is the end of the range at hand also that of the level's scan?
+ */
+bool
+WalkRangeEnds(const Walk *w)
+{
+	const HintKey *hi = &w->view.open.range[w->range].hi;
+
+	return hi->priority == w->lower.priority &&
+		(QueueHas(w->q, ROLE_DUE_AT) ? hi->due <= w->now :
+		 hi->due == 0 && hi->id != PG_INT64_MAX);
+}
+
+/*
+ * put_upper
+ *		The scan's upper bound: the end of the range, or what is due.  Returns
+ *		the number of keys added.
+ */
+static int
+put_upper(Walk *w, ScanKey key, AttrNumber attno)
+{
+	const HintKey *hi = &w->view.open.range[w->range].hi;
+	Queue	   *q = w->q;
+	bool		due = QueueHas(q, ROLE_DUE_AT);
+	bool		ends = WalkRangeEnds(w);
+
+	if (due && ends && q->integer_id && hi->id != PG_INT64_MAX)
+		put_row(w, key, w->upper_keys, attno, BTLessEqualStrategyNumber, hi);
+	else if (due)
+		put_key(key, attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
+				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(ends ? hi->due : w->now));
+	else if (ends && q->integer_id)
+		put_key(key, attno, BTLessEqualStrategyNumber, INT8OID,
+				q->col[ROLE_ID].type == INT4OID ? F_INT48LE : F_INT8LE,
+				Int64GetDatum(hi->id));
+	else
+		return 0;
 	return 1;
 }
 
@@ -108,7 +167,7 @@ put_priority(Walk *w, ScanKey key)
 							   InvalidOid, (Datum) 0);
 	else
 		put_key(key, 1, BTEqualStrategyNumber, INT8OID,
-				priority_operator(col->type, BTEqualStrategyNumber),
+				WalkPriorityOperator(col->type, BTEqualStrategyNumber),
 				Int64GetDatum(w->lower.priority));
 	return 1;
 }
@@ -172,7 +231,6 @@ WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc, HintKey *key)
 void
 WalkScanLevel(Walk *w)
 {
-	Queue	   *q = w->q;
 	ScanKeyData keys[WALK_SCAN_KEYS];
 	AttrNumber	attno = 1;
 	int			n;
@@ -180,35 +238,39 @@ WalkScanLevel(Walk *w)
 	n = put_priority(w, keys);
 	attno += n;
 	n += put_lower(w, &keys[n], attno);
-	if (QueueHas(q, ROLE_DUE_AT))
-		put_key(&keys[n++], attno, BTLessEqualStrategyNumber, TIMESTAMPTZOID,
-				F_TIMESTAMPTZ_LE, TimestampTzGetDatum(w->now));
-	/* the entries themselves are for WalkScanKey and walkahead.c */
+	n += put_upper(w, &keys[n], attno);
 	open_index(w);
-	w->scan->xs_want_itup = w->q->integer_id;
+	/* for WalkScanAhead and AheadKeep */
+	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
 	w->scanning = true;
 }
 
 /*
- * WalkScanKey
+ * WalkScanAhead
  *		The key of the last of so many entries of the level's scan, beginning
  *		with the one at hand; of no more than have been read already, which is
  *		one page of the index.
  */
-HintKey
-WalkScanKey(const Walk *w, int64 entries)
+void
+WalkScanAhead(Walk *w, int64 entries, HintKey *key)
 {
-	BTScanOpaque scan = (BTScanOpaque) w->scan->opaque;
-	BTScanPos	pos = &scan->currPos;
-	int			last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
-	HintKey		key;
+	BTScanOpaque scan;
+	BTScanPos	pos;
+	int			last;
 
+	if (w->ahead != AHEAD_NONE)
+	{
+		AheadKey(w, entries, key);
+		return;
+	}
+	scan = (BTScanOpaque) w->scan->opaque;
+	pos = &scan->currPos;
+	last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
 	WalkEntryKey(w->q, (IndexTuple) (scan->currTuples +
 									 pos->items[last].tupleOffset),
-				 RelationGetDescr(w->index), &key);
-	return key;
+				 RelationGetDescr(w->index), key);
 }
 
 /*
@@ -230,7 +292,7 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 	open_index(w);
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
-				priority_operator(type, BTGreaterStrategyNumber),
+				WalkPriorityOperator(type, BTGreaterStrategyNumber),
 				Int64GetDatum(w->lower.priority));
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = first ? 0 : 1;

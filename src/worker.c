@@ -14,8 +14,8 @@
  * nothing to do here for good leaves with exit status 0 and has its entry
  * removed; one that is terminated leaves with another status and is replaced.
  *
- * The process is its database's only one today.  Those that run subscriptions
- * will be siblings with entries of their own.
+ * Where there are subscriptions it starts their keeper (keeper.c), which goes
+ * on without it.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,6 +28,7 @@
 #include "compat.h"
 #include "database.h"
 #include "hints.h"
+#include "keeper.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -39,6 +40,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "subscription.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -57,6 +59,7 @@ typedef struct Look
 	bool		extension;
 	bool		connectable;	/* it accepts connections */
 	bool		template;
+	bool		subscriptions;
 	MemoryContext cxt;			/* where the list goes */
 	List	   *queues;
 } Look;
@@ -167,12 +170,14 @@ tick(TimestampTz start, MemoryContext cxt)
 	 * so one that just has the extension ready for its copies is left alone.
 	 */
 	if (!here.extension || !here.connectable ||
-		(here.template && here.queues == NIL))
+		(here.template && here.queues == NIL && !here.subscriptions))
 		leave_for_good(announced);
 
 	SlotConfirm();
 	RestingForgetOthers(here.queues);
 
+	if (here.subscriptions)
+		KeeperStart();
 	SlotTickBegin(start);
 	busy = sweep(here.queues, &counts);
 	SlotTickEnd(list_length(here.queues), &counts);
@@ -246,7 +251,9 @@ reap_one(Oid relid, ReapCounts *counts)
 
 /*
  * Sleep until it is time, or until somebody announces something new here.  A
- * cancel request that arrives now has nothing to cancel.
+ * cancel request that arrives now has nothing to cancel.  Nothing is further
+ * away than an interval, unless that has been shortened meanwhile or the clock
+ * has been set back.
  */
 static void
 sleep_until(TimestampTz due, uint64 announced)
@@ -254,8 +261,10 @@ sleep_until(TimestampTz due, uint64 announced)
 	for (;;)
 	{
 		TimestampTz now = GetCurrentTimestamp();
-		long		wait = TimestampDifferenceMilliseconds(now, due);
+		long		wait;
 
+		due = Min(due, now + InboxReapInterval * INT64CONST(1000));
+		wait = TimestampDifferenceMilliseconds(now, due);
 		if (wait > 0)
 			(void) WaitLatch(MyLatch,
 							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -357,6 +366,7 @@ look(void *arg)
 	{
 		List	   *queues = ReapQueues();
 
+		here->subscriptions = SubscriptionsExist();
 		HintsForgetGone(queues);
 		old = MemoryContextSwitchTo(here->cxt);
 		here->queues = list_copy(queues);

@@ -232,18 +232,6 @@ WriterDelete(RowWriter *w, RowLeaf *leaf)
 }
 
 /*
- * WriterDeleteSeen
- *		The same for a row that is not locked: waits for whoever is changing it;
- *		false when leaf->old is not the newest version then, or the row has to
- *		be locked.
- */
-bool
-WriterDeleteSeen(RowWriter *w, RowLeaf *leaf)
-{
-	return leaf->direct_delete && WriteDeleteSeen(leaf);
-}
-
-/*
  * WriterEnd
  *		Fire what triggers are due, and close everything.
  */

@@ -59,14 +59,14 @@ extern RowLeaf *WriterLeaf(RowWriter *w, Oid relid);
 extern TupleTableSlot *WriterUpdate(RowWriter *w, RowLeaf *leaf,
 									const RowChange *change);
 extern bool WriterDelete(RowWriter *w, RowLeaf *leaf);
-extern bool WriterDeleteSeen(RowWriter *w, RowLeaf *leaf);
 extern void WriterEnd(RowWriter *w);
 
 /* writedirect.c */
 extern bool WriteNeedsExecutor(Relation rel);
 extern void WriteUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change);
 extern void WriteDelete(RowWriter *w, RowLeaf *leaf);
-extern bool WriteDeleteSeen(RowLeaf *leaf);
+extern bool WriteMayTryDelete(const RowLeaf *leaf);
+extern bool WriteTryDelete(RowLeaf *leaf);
 extern void WriteEnd(RowLeaf *leaf);
 
 #endif							/* INBOX_WRITE_H */

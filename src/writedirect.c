@@ -210,17 +210,25 @@ WriteDelete(RowWriter *w, RowLeaf *leaf)
 }
 
 /*
- * WriteDeleteSeen
- *		Delete the version in leaf->old, which is not locked, if it is the
- *		newest; false: it is not, or the executor wants it locked.
+ * WriteMayTryDelete
+ *		Can rows of this leaf be deleted without having been locked?
  */
 bool
-WriteDeleteSeen(RowLeaf *leaf)
+WriteMayTryDelete(const RowLeaf *leaf)
+{
+	return leaf->direct_delete && !leaf->needs_executor;
+}
+
+/*
+ * WriteTryDelete
+ *		Delete the version in leaf->old, which is not locked.  Waits for who is
+ *		changing it.  False when it is not the newest version any more.
+ */
+bool
+WriteTryDelete(RowLeaf *leaf)
 {
 	TM_FailureData tmfd;
 
-	if (leaf->needs_executor)
-		return false;
 	CheckCmdReplicaIdentity(leaf->rel, CMD_DELETE);
 	return table_tuple_delete(leaf->rel, &leaf->old->tts_tid,
 							  GetCurrentCommandId(true), GetActiveSnapshot(),

@@ -243,7 +243,7 @@ use_server() {
 }
 
 start_server() {
-	"$BINDIR/pg_ctl" -D "$SCRATCH/server/$1" -l "$SCRATCH/log/server-$1" -w -t 60 start \
+	"$BINDIR/pg_ctl" -D "$SCRATCH/server/$1" -l "$SCRATCH/log/server-$1" -w -t 180 start \
 		>/dev/null </dev/null || { tail -20 "$SCRATCH/log/server-$1"; die "server $1 did not start"; }
 }
 

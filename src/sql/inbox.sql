@@ -176,6 +176,67 @@ CREATE FUNCTION inbox_resume(queue text)
 RETURNS void LANGUAGE C AS 'MODULE_PATHNAME';
 COMMENT ON FUNCTION inbox_resume(text) IS 'undo inbox_pause';
 
+-- Subscribe
+
+CREATE TABLE inbox_subscription (
+	name text COLLATE "C" PRIMARY KEY,
+	queue regclass NOT NULL,
+	handler text NOT NULL,
+	handler_oid oid NOT NULL,
+	home text NOT NULL,
+	owner regrole NOT NULL,
+	workers int NOT NULL,
+	by_key boolean NOT NULL,
+	lease interval,
+	on_error text NOT NULL,
+	on_decode_error text NOT NULL,
+	decode_delay interval,
+	group_key text,
+	time_limit interval,
+	paused boolean NOT NULL
+);
+COMMENT ON TABLE inbox_subscription IS
+'definitions of subscriptions, as dumps have them; look at view inbox_subscriptions, and change them by functions';
+SELECT pg_catalog.pg_extension_config_dump('inbox_subscription'::regclass, ''::text);
+REVOKE ALL ON inbox_subscription FROM PUBLIC;
+GRANT SELECT ON inbox_subscription TO PUBLIC;
+
+CREATE FUNCTION inbox_subscribe(name text, queue text, handler regprocedure,
+	workers int DEFAULT 1, by_key boolean DEFAULT false,
+	lease interval DEFAULT NULL, on_error text DEFAULT 'retry',
+	on_decode_error text DEFAULT 'drop', decode_delay interval DEFAULT NULL,
+	group_key text DEFAULT NULL, time_limit interval DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_subscribe(text, text, regprocedure, int, boolean, interval, text, text, interval, text, interval) IS
+'have background workers claim the messages of a queue and call a function for each, as the current user';
+
+CREATE FUNCTION inbox_alter_subscription(name text,
+	handler regprocedure DEFAULT NULL, workers int DEFAULT NULL,
+	by_key boolean DEFAULT NULL, lease interval DEFAULT NULL,
+	on_error text DEFAULT NULL, on_decode_error text DEFAULT NULL,
+	decode_delay interval DEFAULT NULL, group_key text DEFAULT NULL,
+	time_limit interval DEFAULT NULL, reset text[] DEFAULT NULL)
+RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_alter_subscription(text, regprocedure, int, boolean, interval, text, text, interval, text, interval, text[]) IS
+'change a subscription; NULL leaves a setting as it is, reset names those to unset';
+
+CREATE FUNCTION inbox_unsubscribe(name text) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_unsubscribe(text) IS
+'end a subscription; messages stay in the queue';
+
+CREATE FUNCTION inbox_pause_subscription(name text) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_pause_subscription(text) IS
+'stop the workers of a subscription; what they have in work is finished first';
+
+CREATE FUNCTION inbox_resume_subscription(name text) RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
+COMMENT ON FUNCTION inbox_resume_subscription(text) IS
+'undo inbox_pause_subscription; also starts a subscription that a restored dump or a copied database brought';
+
 -- Operate
 
 CREATE FUNCTION inbox_reap(queue text DEFAULT NULL,
@@ -390,3 +451,72 @@ COMMENT ON COLUMN inbox_leases.locked_until IS 'when the lease ends';
 COMMENT ON COLUMN inbox_leases.remaining IS 'time until then';
 COMMENT ON COLUMN inbox_leases.group_key IS 'group of the message';
 GRANT SELECT ON inbox_leases TO PUBLIC;
+
+CREATE FUNCTION inbox_group_status(
+	OUT queue text,
+	OUT group_key text,
+	OUT backlog bigint,
+	OUT head text,
+	OUT head_state text,
+	OUT head_attempt int,
+	OUT head_due_at timestamptz,
+	OUT leased text,
+	OUT locked_until timestamptz
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'inbox_group_status_0_1'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION inbox_group_status() IS
+'what view inbox_groups shows; use the view';
+
+CREATE VIEW inbox_groups AS
+	SELECT * FROM inbox_group_status();
+COMMENT ON VIEW inbox_groups IS
+'every group of the FIFO queues that the current user may read, by his own rights and row security; reads the tables whole';
+COMMENT ON COLUMN inbox_groups.queue IS 'schema-qualified name, quoted where SQL needs it';
+COMMENT ON COLUMN inbox_groups.group_key IS 'the group';
+COMMENT ON COLUMN inbox_groups.backlog IS 'unfinished messages of the group';
+COMMENT ON COLUMN inbox_groups.head IS 'id of the first of them in claim order';
+COMMENT ON COLUMN inbox_groups.head_state IS 'ready, expired (ready again after a lost lease), leased, resting, delayed or spent';
+COMMENT ON COLUMN inbox_groups.head_attempt IS 'the attempt that its next delivery reports; NULL where the queue does not count';
+COMMENT ON COLUMN inbox_groups.head_due_at IS 'when it is or was due';
+COMMENT ON COLUMN inbox_groups.leased IS 'id of the message in work, which need not be the head; NULL: none';
+COMMENT ON COLUMN inbox_groups.locked_until IS 'when its lease ends, or the head has rested';
+GRANT SELECT ON inbox_groups TO PUBLIC;
+
+CREATE FUNCTION inbox_subscription_status(
+	OUT name text,
+	OUT queue text,
+	OUT handler text,
+	OUT owner text,
+	OUT workers int,
+	OUT by_key boolean,
+	OUT lease interval,
+	OUT on_error text,
+	OUT on_decode_error text,
+	OUT decode_delay interval,
+	OUT group_key text,
+	OUT time_limit interval,
+	OUT paused boolean,
+	OUT state text,
+	OUT problem text,
+	OUT running int,
+	OUT pids int[],
+	OUT handled bigint,
+	OUT failed bigint,
+	OUT undecodable bigint,
+	OUT lost bigint,
+	OUT rate double precision,
+	OUT last_error text,
+	OUT last_error_at timestamptz,
+	OUT stats_since timestamptz
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'inbox_subscription_status_0_1'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE ROWS 10;
+COMMENT ON FUNCTION inbox_subscription_status() IS
+'what view inbox_subscriptions shows; use the view';
+
+CREATE VIEW inbox_subscriptions AS
+	SELECT * FROM inbox_subscription_status();
+COMMENT ON VIEW inbox_subscriptions IS
+'the subscriptions of this database: how they are defined, what they do, what has happened since the server''s start';
+GRANT SELECT ON inbox_subscriptions TO PUBLIC;

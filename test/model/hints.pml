@@ -20,7 +20,7 @@
 #define MAXLOG	4
 #define NEVER	100
 #define NONE	9
-#define LEN		2			/* of a lease; two ticks are one second */
+#define LEN		2			/* of a lease; two ticks are one grain of the ledger */
 #define BY_HAND	16			/* a lease made by hand: no telling it from a claim's */
 
 #define BIT(k)		(1 << (k))
@@ -811,6 +811,7 @@ inline reserve()
 	goal = cur;
 	do
 	:: goal + 1 < NKEYS && goal + 1 != SPLIT && HAS(view, goal + 1) &&
+		(due[goal + 1] <= t || WITHOUT(R_NOT_DUE)) &&
 		goal + 1 < cur + arg - taken -> goal++
 	:: else -> break
 	od;
@@ -867,7 +868,7 @@ inline look_at(key)
 	changed[x] = 0
 }
 
-/* the run of live leases at hand; one run is all of one second */
+/* the run of live leases at hand; one run is all of one grain */
 inline add_leased(key)
 {
 	if

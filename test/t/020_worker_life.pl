@@ -15,11 +15,14 @@ my ($pid, $new);
 
 # --- it comes
 
-isnt(launcher_pid($node), '', 'there is a launcher');
+ok($node->poll_query_until('postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'inbox launcher'"),
+	'there is a launcher');
 is( $node->safe_psql('postgres',
 		"SELECT datname IS NULL FROM pg_stat_activity WHERE backend_type = 'inbox launcher'"),
 	't', 'the launcher is in no database');
 
+ok(wait_looked($node, 'postgres'), 'it looks around');
 $node->safe_psql('postgres', "CREATE DATABASE $_") for qw(rolled saved prepared d1);
 
 # the launcher looked into what there was at its start; these it has not seen

@@ -35,7 +35,7 @@ my @hostile = (
 	"synchronous_commit = remote_apply",
 	"standard_conforming_strings = off");
 # connecting is a transaction too, and no session's own setting reaches that
-push @hostile, "transaction_timeout = '1s'"
+push @hostile, "transaction_timeout = '20s'"
   if $node->pg_version >= 17;
 $ENV{PGOPTIONS} .= ' -c transaction_timeout=0' if $node->pg_version >= 17;
 

@@ -8,7 +8,6 @@ use InboxTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
 
 my $ours = "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'inbox%'";
 
@@ -38,9 +37,7 @@ $primary->poll_query_until('postgres',
 	"SELECT sync_state = 'sync' FROM pg_stat_replication");
 $standby->stop('immediate');
 ok(ticks_on($primary, 'd1', 'd1'), 'synchronous standby gone: the worker ticks on');
-my $start = time();
-$primary->stop('fast');
-cmp_ok(time() - $start, '<', 10, 'and a fast shutdown ends');
+ok($primary->stop('fast', fail_ok => 1), 'and a fast shutdown ends');
 
 # --- promotion
 

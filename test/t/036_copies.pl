@@ -19,7 +19,7 @@ my $leases = leases($old, 'zoo');
 
 # --- a clone
 
-ends_soon($old, 'CREATE DATABASE clone TEMPLATE zoo', 'CREATE DATABASE … TEMPLATE');
+goes_through($old, 'CREATE DATABASE clone TEMPLATE zoo', 'CREATE DATABASE … TEMPLATE');
 isnt(wait_worker($old, 'zoo'), '', 'the worker is back in the source');
 is(picture($old, 'clone'), $picture, 'clone: labels and rows are the same');
 zoo_is_alive($old, 'clone', $leases, 1);
@@ -37,7 +37,6 @@ for my $mode ('copy', 'link')
 
 	$old->stop('fast');
 	chdir $folder;
-	# the last one of these takes the old cluster with it
 	# 'link' takes the old cluster with it
 	my $out = '';
 	my $ok = IPC::Run::run(

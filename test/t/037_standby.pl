@@ -63,6 +63,7 @@ my %call = (
 	inbox_send => q{inbox_send('jobs', '1')},
 	inbox_send_batch => q{inbox_send_batch('jobs', '{1}')},
 	inbox_claim => q{inbox_claim('jobs')},
+	'inbox_claim, waiting' => q{inbox_claim('paused', wait => '1 h')},
 	'inbox_claim, by row' => q{inbox_claim(NULL::app.jobs)},
 	inbox_claim_ids => q{inbox_claim_ids('jobs')},
 	inbox_stamp => q{inbox_stamp('jobs', '{1}')},

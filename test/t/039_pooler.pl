@@ -72,7 +72,7 @@ sub client
 }
 
 my $db;
-for (1 .. 500)
+for (1 .. 5000)
 {
 	last if $db = eval { client('consumer') };
 	usleep(20_000);

@@ -57,19 +57,19 @@ sub silence
 
 ok(silence(), 'an empty queue is silent');
 $node->safe_psql('postgres', q{SELECT inbox_send('"Qu eue"', '1')});
-my $n = heard(20);
+my $n = heard($InboxTest::LONG);
 is($n->[0], 'public."Qu eue"', 'a message is told of, on the channel named like the queue');
 is($n->[1], worker_pid($node, 'postgres'), 'by the worker');
-ok(heard(20), 'and again while it is there');
+ok(heard($InboxTest::LONG), 'and again while it is there');
 $node->safe_psql('postgres', q{SELECT inbox_claim('"Qu eue"')});
 ok(silence(), 'not once it is leased');
 $node->safe_psql('postgres', q{SELECT inbox_send('other', '1', delay => '300 ms')});
-$n = heard(20);
+$n = heard($InboxTest::LONG);
 is($n->[0], 'public.other', 'a delay that is over is told of');
 $node->safe_psql('postgres', q{SELECT inbox_pause('other')});
 ok(silence(), 'a paused queue is silent');
 $node->safe_psql('postgres', q{SELECT inbox_resume('other')});
-ok(heard(20), 'until it is resumed');
+ok(heard($InboxTest::LONG), 'until it is resumed');
 
 $node->safe_psql('postgres', "SELECT inbox_send('$long', '1')");
 ticks();

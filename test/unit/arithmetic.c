@@ -36,6 +36,7 @@
 #define IDS			5
 #define KEYS		(PRIORITIES * DUES * IDS)
 #define ROUNDS		200000
+#define MAX_COVERS	500
 
 static uint64 state;
 static int	tests = 0;
@@ -205,8 +206,9 @@ typedef struct Lease
  * to note those that have not ended, as walk.c does.
  */
 static void
-test_ledger(int longest, bool fills)
+test_ledger(int longest, int size, bool fills)
 {
+	static Cover cover[MAX_COVERS];
 	static Ledger ledger;
 	static Lease lease[LEASES];
 	TimestampTz now = INT64CONST(800000000000000);
@@ -217,7 +219,7 @@ test_ledger(int longest, bool fills)
 	int64		settled = 0;
 	char		name[100];
 
-	LedgerReset(&ledger);
+	LedgerInit(&ledger, cover, size);
 	memset(lease, 0, sizeof(lease));
 	for (int round = 0; round < ROUNDS; round++)
 	{
@@ -288,13 +290,13 @@ test_ledger(int longest, bool fills)
 				(i == 0 || ledger.cover[i - 1].last <= ledger.cover[i].first) &&
 				ledger.next_look <= ledger.cover[i].look;
 	}
-	snprintf(name, sizeof(name), "leases up to %d: covers in order, apart", longest);
-	ok(order && fullest <= MAX_COVERS, name);
-	snprintf(name, sizeof(name), "leases up to %d: none forgotten", longest);
+	snprintf(name, sizeof(name), "leases up to %d, %d covers: in order, apart", longest, size);
+	ok(order && fullest <= size, name);
+	snprintf(name, sizeof(name), "leases up to %d, %d covers: none forgotten", longest, size);
 	ok(!late, name);
-	snprintf(name, sizeof(name), "leases up to %d: %s", longest,
+	snprintf(name, sizeof(name), "leases up to %d, %d covers: %s", longest, size,
 			 fills ? "room ran out" : "room enough");
-	ok((fullest == MAX_COVERS) == fills && settled > 0 && opened > 0, name);
+	ok((fullest == size) == fills && settled > 0 && opened > 0, name);
 }
 
 /*
@@ -303,11 +305,12 @@ test_ledger(int longest, bool fills)
 static void
 test_settled(void)
 {
+	static Cover cover[10];
 	static Ledger ledger;
 	TimestampTz until = INT64CONST(800000000000000);
 	bool		good = true;
 
-	LedgerReset(&ledger);
+	LedgerInit(&ledger, cover, lengthof(cover));
 	for (int round = 0; round < 1000; round++)
 	{
 		int			n = 1 + dice(20);
@@ -339,9 +342,10 @@ main(int argc, char **argv)
 	test_open_set(10, true);
 	test_open_set(KEYS / 4, false);
 	test_log();
-	test_ledger(40, false);
-	test_ledger(1000, true);
-	test_ledger(100000, true);
+	test_ledger(40, MAX_COVERS, false);
+	test_ledger(1000, 64, true);
+	test_ledger(100000, 64, true);
+	test_ledger(40, 2, true);
 	test_settled();
 	printf("1..%d\n", tests);
 	return failures > 0;

@@ -1,0 +1,212 @@
+/*-------------------------------------------------------------------------
+ *
+ * keepstart.c
+ *	  The keeper starts the processes of subscriptions.
+ *
+ * Each process of a subscription has a number, which with by_key is the share
+ * of the keys that it handles.  None is started while one that runs by another
+ * definition is there, so that no two of them handle the same key.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "keeper.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "subshared.h"
+#include "utils/timestamp.h"
+
+/* a process that was asked for and does not come */
+#define PATIENCE_USECS	(10 * USECS_PER_SEC)
+
+/* all of max_worker_processes are taken */
+static int	refusals = 0;
+static TimestampTz refused_until = 0;
+
+/*
+ * Is this slot in use for the entry?  One that was asked for long ago and has
+ * not come is given up; should it come after all, its token is an old one.
+ */
+static bool
+in_use(SubSlot *slot, int entry, TimestampTz now)
+{
+	if (slot->entry != entry)
+		return false;
+	if (slot->pid == 0 && slot->asked_at + PATIENCE_USECS < now)
+	{
+		slot->entry = NO_ENTRY;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * missing_number
+ *		The lowest number for which the entry has no process; -1 when it has
+ *		all that it wants, or has to wait for others to go.
+ */
+static int
+missing_number(int e, TimestampTz now)
+{
+	SubEntry   *entry = &SubShared->entry[e];
+
+	for (int number = 0; number < entry->wanted; number++)
+	{
+		bool		there = false;
+
+		for (int i = 0; i < SubShared->max; i++)
+		{
+			SubSlot    *slot = &SubShared->slot[i];
+
+			if (!in_use(slot, e, now))
+				continue;
+			if (slot->print != entry->print)
+				return -1;
+			there |= slot->number == number;
+		}
+		if (!there)
+			return number;
+	}
+	return -1;
+}
+
+/*
+ * reserve
+ *		Reserve a slot for the next process to be started; -1: there is none
+ *		to start.  *next is when to try again.
+ */
+static int
+reserve(TimestampTz *next)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			reserved = -1;
+
+	LWLockAcquire(SubLock, LW_EXCLUSIVE);
+	for (int e = 0; e < SubShared->max && reserved < 0; e++)
+	{
+		SubEntry   *entry = &SubShared->entry[e];
+		int			number;
+
+		if (entry->database != MyDatabaseId)
+			continue;
+		number = missing_number(e, now);
+		if (number < 0)
+			continue;
+		if (entry->retry_at > now)
+		{
+			*next = Min(*next, entry->retry_at);
+			continue;
+		}
+		for (int i = 0; i < SubShared->max && reserved < 0; i++)
+		{
+			SubSlot    *slot = &SubShared->slot[i];
+
+			if (slot->entry != NO_ENTRY)
+				continue;
+			slot->entry = e;
+			slot->token = ++SubShared->tokens & 0xfffff;
+			slot->print = entry->print;
+			slot->number = number;
+			slot->phase = SUB_STARTING;
+			slot->pid = 0;
+			slot->latch = NULL;
+			slot->batch = 0;
+			slot->current = -1;
+			slot->current_seq = slot->lost_seq = 0;
+			slot->asked_at = now;
+			reserved = i;
+		}
+		if (reserved < 0)
+			SubCopyText(entry->problem, "waiting: all of inbox.max_subscription_workers are in use");
+	}
+	LWLockRelease(SubLock);
+	return reserved;
+}
+
+/*
+ * refused
+ *		Nobody tells when a process slot comes free, so try again at
+ *		intervals.  One line in the log will do until it has worked again.
+ */
+static void
+refused(int i)
+{
+	LWLockAcquire(SubLock, LW_EXCLUSIVE);
+	SubCopyText(SubShared->entry[SubShared->slot[i].entry].problem,
+				"waiting: no background worker slot left, see max_worker_processes");
+	SubShared->slot[i].entry = NO_ENTRY;
+	LWLockRelease(SubLock);
+	if (refusals++ == 0)
+		ereport(LOG,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("no background worker slot left for a subscription"),
+				 errhint("You might need to increase max_worker_processes.")));
+	refused_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+												DatabaseRetryDelay(refusals));
+}
+
+static bool
+start(int i)
+{
+	SubSlot    *slot = &SubShared->slot[i];
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
+		BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	worker.bgw_main_arg = UInt32GetDatum(slot->token * SUB_MAX_SLOTS + i);
+	strlcpy(worker.bgw_library_name, "inbox", BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "SubscriptionMain", BGW_MAXLEN);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "inbox subscription %s",
+			 NameStr(SubShared->entry[slot->entry].name));
+	strlcpy(worker.bgw_type, "inbox subscription", BGW_MAXLEN);
+	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}
+
+/*
+ * KeeperStartWorkers
+ *		Start what is to be started; returns when to come back at the latest.
+ */
+TimestampTz
+KeeperStartWorkers(void)
+{
+	TimestampTz next = PG_INT64_MAX;
+	int			i;
+
+	if (refused_until > GetCurrentTimestamp())
+		return refused_until;
+	while ((i = reserve(&next)) >= 0)
+	{
+		if (!start(i))
+		{
+			refused(i);
+			return refused_until;
+		}
+		refusals = 0;
+	}
+	return next;
+}
+
+/*
+ * KeeperAnyWorker
+ *		Is there a process of this database's subscriptions?
+ */
+bool
+KeeperAnyWorker(void)
+{
+	bool		found = false;
+
+	LWLockAcquire(SubLock, LW_SHARED);
+	for (int i = 0; i < SubShared->max; i++)
+	{
+		SubSlot    *slot = &SubShared->slot[i];
+
+		found |= slot->entry != NO_ENTRY && slot->pid != 0 &&
+			SubShared->entry[slot->entry].database == MyDatabaseId;
+	}
+	LWLockRelease(SubLock);
+	return found;
+}
