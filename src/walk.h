@@ -15,10 +15,11 @@
 #include "share.h"
 #include "write.h"
 
-/* A run of rows with live leases, not yet noted. */
+/* A run of rows with live leases, not yet noted; all of one kind. */
 typedef struct LeasedRun
 {
 	bool		any;
+	NoteKind	kind;
 	TimestampTz until;			/* the first that ends; all in one grain */
 	TimestampTz claimed;		/* when the first was claimed, if that is
 								 * known */
