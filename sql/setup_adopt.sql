@@ -326,7 +326,6 @@ SELECT settings('dead_group => ''d'', group_key => ''grp'', max_attempts => 3276
 SELECT settings('retention => ''1 h''');
 SELECT settings('lease => ''0''');
 SELECT settings('fifo => true');
-SELECT settings('fifo_retry => ''requeue''');
 SELECT settings('fifo_retry => ''x''');
 SELECT settings('fifo => false, fifo_retry => ''hold'', lease => NULL, triggers => NULL');
 -- another queue as destination of rows of another shape

@@ -73,7 +73,7 @@ SELECT try('SELECT inbox_alter(''q'', ' || s || ')') FROM unnest(ARRAY[
 	'lease => ''0''', 'lease => ''-1 s''', 'lease => ''1 year''', 'max_attempts => 0',
 	'max_attempts => 40000', 'backoff => ''2 h''', 'backoff_max => ''0.1 s''',
 	'retention => ''-1 s''', 'dead_letter => ''nosuch''', 'dead_letter => ''q''',
-	'dead_letter => ''v''', 'dead_group => ''d''', 'fifo => true', 'fifo_retry => ''requeue''',
+	'dead_letter => ''v''', 'dead_group => ''d''',
 	'fifo_retry => ''x''', 'reset => ''{leese}''', 'reset => ''{lease,NULL}''',
 	'reset => ''{{lease},{backoff}}''', 'lease => ''1 s'', reset => ''{lease}''']) s;
 SELECT settings('q');

@@ -111,8 +111,6 @@ SELECT try('SELECT inbox_create(''bad'', backoff => ''2 h'')');
 SELECT try('SELECT inbox_create(''bad'', retention => ''-1 s'')');
 SELECT try('SELECT inbox_create(''bad'', retention => ''100 years'')');
 SELECT try('SELECT inbox_create(''bad'', dead_letter => ''x'', dead_group => ''y'')');
-SELECT try('SELECT inbox_create(''bad'', fifo => true)');
-SELECT try('SELECT inbox_create(''bad'', fifo_retry => ''requeue'')');
 SELECT try('SELECT inbox_create(''bad'', fifo_retry => ''hodl'')');
 SELECT try('SELECT inbox_create(''bad'', lease => ''soon'')');
 SELECT to_regclass('bad');

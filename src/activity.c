@@ -66,6 +66,8 @@ ActivityOfQueue(Queue *q, Activity *a)
 		a->no_hints = "inbox.direct is off";
 	else if (q->relkind != RELKIND_RELATION)
 		a->no_hints = "the table is partitioned";
+	else if (q->settings.fifo)
+		a->no_hints = "its groups are served in turn";
 	else if (!OidIsValid(q->order_index))
 		a->no_hints = "there is no index that claims can walk";
 	else

@@ -301,7 +301,7 @@ attempt_base(Relation rel, const RoleColumn *attempt)
 }
 
 static void
-warn(Relation rel, const RoleColumn *col)
+warn(Relation rel, const RoleColumn *col, bool fifo)
 {
 	char	   *name = RelationGetRelationName(rel);
 
@@ -317,7 +317,7 @@ warn(Relation rel, const RoleColumn *col)
 				 errdetail("Receipts are then made of the lease's expiry: each extension returns a new one, and one may be used again after a restart."),
 				 errhint("ALTER TABLE %s ADD COLUMN claimed_at timestamptz; then call inbox_forget, and inbox_adopt with claimed_at => 'claimed_at'.",
 						 QualifiedName(RelationGetRelid(rel)))));
-	IndexWarn(rel, col);
+	IndexWarn(rel, col, fifo);
 }
 
 static void
@@ -373,7 +373,7 @@ inbox_adopt(PG_FUNCTION_ARGS)
 	if (dead_name != NULL)
 		dead = DeadLetterFind(dead_name, false, name);
 	register_table(rel, col, dead, &settings);
-	warn(rel, col);
+	warn(rel, col, settings.fifo);
 	relation_close(rel, NoLock);
 	if (settings.triggers)
 		ChangedAddTriggers(relid, get_func_namespace(fcinfo->flinfo->fn_oid));

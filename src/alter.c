@@ -8,7 +8,8 @@
  * is SHARE UPDATE EXCLUSIVE: two changes exclude each other, but consumers go
  * on, and a consumer that is idle in a transaction delays nobody.  The price is
  * that a call already running finishes by the old settings: one last claim may
- * hand out rows just after inbox_pause returns.
+ * hand out rows just after inbox_pause returns.  Turning fifo on or off is the
+ * exception; see change_fifo.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +21,7 @@
 #include "deadletter.h"
 #include "indexcheck.h"
 #include "setup.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -34,7 +36,7 @@
  *		indexes anew and keeps everybody out meanwhile.
  */
 static void
-add_processed_at(Oid relid, const RoleColumn *old)
+add_processed_at(Oid relid, const RoleColumn *old, bool fifo)
 {
 	char	   *name = QualifiedName(relid);
 	Relation	rel;
@@ -65,7 +67,11 @@ add_processed_at(Oid relid, const RoleColumn *old)
 		SetupExec(psprintf("DROP INDEX %s", QualifiedName(claim)));
 	if (OidIsValid(dedup))
 		SetupExec(psprintf("DROP INDEX %s", QualifiedName(dedup)));
-	SetupExec(IndexClaimSql(relid, col));
+	IndexGroupDrop(relid, old);
+	if (fifo)
+		IndexGroupCreate(relid, col);
+	else
+		SetupExec(IndexClaimSql(relid, col));
 	if (col[ROLE_DEDUP_KEY].attno != 0)
 		SetupExec(IndexDedupSql(relid, col));
 }
@@ -97,6 +103,48 @@ change_destination(Oid relid, const RoleColumn *col, Oid dead,
 	table_close(rel, NoLock);
 	if (strcmp(settings->dead_letter, old->dead_letter) != 0)
 		DeadLetterDetach(relid, old->dead_letter, true);
+}
+
+/*
+ * change_fifo
+ *		Turn FIFO groups on or off, which wants other indexes.
+ *
+ * A claim that does not know of the groups must not run beside one that does.
+ * So we wait for all who have the table locked for writing, and keep new ones
+ * out, until we commit; whoever comes then reads the new settings.
+ */
+static void
+change_fifo(Oid relid, const QueueSettings *settings)
+{
+	Queue	   *q;
+	RoleColumn	col[NUM_QUEUE_ROLES];
+	Relation	rel;
+	Oid			claim;
+
+	LockRelationOid(relid, ShareLock);
+	/* with the column that may just have been added */
+	q = QueueOpenOid(relid);
+	memcpy(col, q->col, sizeof(col));
+	QueueClose(q);
+	rel = table_open(relid, NoLock);
+	claim = IndexFindClaim(rel, col);
+	if (!settings->created && settings->fifo)
+		IndexGroupWarn(rel, col);
+	table_close(rel, NoLock);
+	if (!settings->created)
+		return;
+	if (settings->fifo)
+	{
+		IndexGroupCreate(relid, col);
+		if (OidIsValid(claim))
+			SetupExec(psprintf("DROP INDEX %s", QualifiedName(claim)));
+	}
+	else
+	{
+		if (!OidIsValid(claim))
+			SetupExec(IndexClaimSql(relid, col));
+		IndexGroupDrop(relid, col);
+	}
 }
 
 /*
@@ -153,7 +201,9 @@ inbox_alter(PG_FUNCTION_ARGS)
 		dead = DeadLetterFind(dead_name, settings.created,
 							  QualifiedName(relid));
 	if (add)
-		add_processed_at(relid, col);
+		add_processed_at(relid, col, settings.fifo);
+	if (settings.fifo != old.fifo)
+		change_fifo(relid, &settings);
 	change_destination(relid, col, dead, &old, &settings);
 	LabelWrite(relid, &settings);
 	PG_RETURN_TEXT_P(cstring_to_text(QualifiedName(relid)));

@@ -84,19 +84,6 @@ ArgCheckLength(const ArgArray *array, const char *name, int n,
 			 errhint("Give one element for each element of %s.", of)));
 }
 
-/*
- * ArgRefuseLater
- *		An argument whose feature this version does not have.
- */
-void
-ArgRefuseLater(bool given, const char *feature)
-{
-	if (given)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s is not supported by this version of inbox", feature)));
-}
-
 void
 ArgRequireWritable(const char *function)
 {

@@ -27,7 +27,6 @@ extern void ArgGetArray(FunctionCallInfo fcinfo, int n, Oid elemtype,
 						ArgArray *array);
 extern void ArgCheckLength(const ArgArray *array, const char *name, int n,
 						   const char *of, bool one_for_all);
-extern void ArgRefuseLater(bool given, const char *feature);
 extern void ArgRequireWritable(const char *function);
 
 #endif							/* INBOX_ARGS_H */

@@ -92,7 +92,9 @@ AsideResting(Oid relid, const ItemPointerData *tid, TransactionId xmin,
 	if (asides == NULL)
 		return false;
 	entry = (AsideEntry *) hash_search(asides, &key, HASH_FIND, NULL);
-	return entry != NULL && entry->xmin == xmin && entry->until > now;
+	/* a rest that is longer than it was: the clock has been set back */
+	return entry != NULL && entry->xmin == xmin && entry->until > now &&
+		entry->until <= now + entry->rest * USECS_PER_SEC;
 }
 
 /*

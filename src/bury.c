@@ -356,7 +356,7 @@ BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
 		move_row(&b);
 	OwnerLeave(&scope);
 	DeltaCount(q, TOTAL_BURIED, 1);
-	if (cause == CAUSE_LEASE_LOST && b.row.leased)
+	if (cause == CAUSE_LEASE_LOST && b.row.leased && !b.row.resting)
 		DeltaCount(q, TOTAL_EXPIRED, 1);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(cxt);

@@ -34,6 +34,10 @@
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
+/* what is done to one row version; what it has written, or NULL */
+typedef TupleTableSlot *(*WriteVersion) (Claim *c, RowLeaf *leaf,
+										 ItemPointer tid);
+
 /*
  * tell_hints
  *		Note what the hints will have to know of a lease just written; "before"
@@ -46,13 +50,44 @@ tell_hints(Claim *c, const LeaseRow *before, TupleTableSlot *slot)
 	LeaseRow	after;
 	HintRange	keys;
 
-	if (!OidIsValid(c->q->order_index))
+	if (!c->q->told)
 		return;
 	attnos = WriterLeaf(&c->writer, slot->tts_tableOid)->attnos;
 	LeaseReadRow(c->q, attnos, slot, &after);
 	KeysOfRow(c->q, attnos, slot, &keys);
+	if (c->q->integer_id)
+		KnownNote(c->q, keys.lo.id, &slot->tts_tid);
 	PendingLease(c->q, c->finder == NULL ? LEASE_LATER :
 				 FindLeaseKind(c->finder, before), &after, &keys);
+}
+
+/*
+ * lose_version
+ *		Lock this version of a row and end its lease, whose time is over: step
+ *		5 of group.c.
+ */
+static TupleTableSlot *
+lose_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
+{
+	LeaseRow	row;
+	RowChange	change;
+	TupleTableSlot *slot;
+	HintRange	keys;
+
+	if (LockVersion(leaf, tid, GetActiveSnapshot(), LockTupleNoKeyExclusive,
+					LockWaitSkip, 0) != TM_Ok)
+		return NULL;
+	LeaseReadRow(c->q, leaf->attnos, leaf->old, &row);
+	Assert(row.leased && row.locked_until <= c->now);
+	KeysOfRow(c->q, leaf->attnos, leaf->old, &keys);
+	ChangeLose(&change);
+	slot = WriterUpdate(&c->writer, leaf, &change);
+	if (slot != NULL && !row.resting)
+	{
+		DeltaCount(c->q, TOTAL_EXPIRED, 1);
+		PendingSettle(c->q, &row, &keys);
+	}
+	return slot;
 }
 
 /*
@@ -77,22 +112,22 @@ lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 	if (slot == NULL)
 		return NULL;
 	DeltaCount(c->q, TOTAL_CLAIMED, 1);
-	if (row.leased)
+	if (row.leased && !row.resting)
 		DeltaCount(c->q, TOTAL_EXPIRED, 1);
 	tell_hints(c, &row, slot);
 	return slot;
 }
 
 /*
- * lease_in_subxact
- *		The same, letting go of the lock if nothing was written.
+ * write_in_subxact
+ *		Either of these, letting go of the lock if nothing was written.
  *
  * The slots outlive the subtransaction, so none of them may enter or leave it
  * with a pin on a buffer.  Nor may an error leave: whoever catches it must find the
  * transaction as deep as it was.
  */
 static TupleTableSlot *
-lease_in_subxact(Claim *c, RowLeaf *leaf, ItemPointer tid)
+write_in_subxact(WriteVersion write, Claim *c, RowLeaf *leaf, ItemPointer tid)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -103,7 +138,7 @@ lease_in_subxact(Claim *c, RowLeaf *leaf, ItemPointer tid)
 	PG_TRY();
 	{
 		MemoryContextSwitchTo(cxt);
-		slot = lease_version(c, leaf, tid);
+		slot = write(c, leaf, tid);
 		if (slot != leaf->old)
 			ExecClearTuple(leaf->old);
 		if (slot != NULL)
@@ -132,19 +167,52 @@ lease_in_subxact(Claim *c, RowLeaf *leaf, ItemPointer tid)
 	return slot;
 }
 
-bool
-ClaimTake(Claim *c, Oid relid, ItemPointer tid)
+static TupleTableSlot *
+write_version(WriteVersion write, Claim *c, Oid relid, ItemPointer tid)
 {
 	RowLeaf    *leaf = WriterLeaf(&c->writer, relid);
-	MemoryContext old = MemoryContextSwitchTo(c->row_cxt);
 	TupleTableSlot *slot;
 
 	QuickEnter();
 	if (leaf->direct_update)
-		slot = lease_version(c, leaf, tid);
+		slot = write(c, leaf, tid);
 	else
-		slot = lease_in_subxact(c, leaf, tid);
+		slot = write_in_subxact(write, c, leaf, tid);
 	QuickLeave();
+	return slot;
+}
+
+/*
+ * lose_ended
+ *		The leases in the group that have ended, but for the head's; false
+ *		when one is being changed by somebody.  Where there may be more of
+ *		them, the group is left for the next claim.
+ */
+static bool
+lose_ended(Claim *c, GroupFind *g)
+{
+	for (int i = 0; i < g->nended; i++)
+	{
+		if (write_version(lose_version, c, g->ended[i].relid,
+						  &g->ended[i].tid) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * ClaimTake
+ *		Lease a row, if it can be had, and deliver it.  "groups" is what has
+ *		found it in a FIFO queue, else NULL.
+ */
+bool
+ClaimTake(Claim *c, GroupFind *groups, Oid relid, ItemPointer tid)
+{
+	MemoryContext old = MemoryContextSwitchTo(c->row_cxt);
+	TupleTableSlot *slot = NULL;
+
+	if (groups == NULL || lose_ended(c, groups))
+		slot = write_version(lease_version, c, relid, tid);
 	/* the write may have moved it to another partition */
 	if (slot != NULL)
 		DeliverRow(c->sink, WriterLeaf(&c->writer, slot->tts_tableOid), slot);
@@ -207,6 +275,8 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 		return 0;
 	ClaimBegin(&c, q, lease, sink);
 	FindBegin(&finder, &c.writer, c.now, group, max_rows);
+	/* groups are gone through in another order than that of their heads */
+	sink->sorts = q->settings.fifo && max_rows > 1 && sink->shape != SHAPE_KEPT;
 	c.finder = &finder;
 	if (share != NULL)
 		FindShare(&finder, share);
@@ -214,7 +284,7 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 		FindWantDue(&finder);
 	while (taken < max_rows && find_next(&finder, &relid, &tid))
 	{
-		bool		took = ClaimTake(&c, relid, &tid);
+		bool		took = ClaimTake(&c, finder.groups, relid, &tid);
 
 		FindTook(&finder, took);
 		taken += took;
@@ -223,11 +293,11 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 	FindStop(&finder);
 	ClaimEnd(&c);
 	FindEnd(&finder);
+	DeliverSorted(sink);
 	if (look != NULL)
 	{
 		look->next_due = FindNextDue(&finder);
-		look->selective = group != NULL || share != NULL || !finder.walking ||
-			q->settings.dead_group != NULL;
+		look->selective = share != NULL || FindSelective(&finder);
 	}
 	return taken;
 }

@@ -25,7 +25,7 @@ typedef struct Claim
 } Claim;
 
 extern void ClaimBegin(Claim *c, Queue *q, int64 lease, DeliverySink *sink);
-extern bool ClaimTake(Claim *c, Oid relid, ItemPointer tid);
+extern bool ClaimTake(Claim *c, GroupFind *groups, Oid relid, ItemPointer tid);
 extern void ClaimEnd(Claim *c);
 extern int64 ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 					   const KeyShare *share, DeliverySink *sink,

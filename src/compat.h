@@ -30,6 +30,7 @@
 #include "nodes/makefuncs.h"
 #include "parser/parse_relation.h"
 #include "postmaster/bgworker.h"
+#include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
@@ -113,6 +114,22 @@ InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)
 								 false);
 #else
 	return ExecInsertIndexTuples(rri, slot, estate, false, false, NULL, NIL);
+#endif
+}
+
+/*
+ * Take a lock if it is free, and there is room for it; 18 can also log that it
+ * was not.
+ */
+static inline bool
+TryLock(const LOCKTAG *tag, LOCKMODE mode)
+{
+#if PG_VERSION_NUM >= 180000
+	return LockAcquireExtended(tag, mode, false, true, false, NULL,
+							   false) != LOCKACQUIRE_NOT_AVAIL;
+#else
+	return LockAcquireExtended(tag, mode, false, true, false,
+							   NULL) != LOCKACQUIRE_NOT_AVAIL;
 #endif
 }
 

@@ -32,6 +32,7 @@
 #include "changed.h"
 #include "common/hashfn.h"
 #include "deadletter.h"
+#include "indexcheck.h"
 #include "miscadmin.h"
 #include "parser/scansup.h"
 #include "setup.h"
@@ -230,12 +231,15 @@ create_table(const char *name, const RoleColumn *col)
 }
 
 static void
-create_indexes(const char *name, const RoleColumn *col)
+create_indexes(Oid relid, const char *name, const RoleColumn *col, bool fifo)
 {
 	bool		finished = col[ROLE_PROCESSED_AT].attno != 0;
 
-	SetupExec(psprintf("CREATE INDEX ON %s (priority, due_at, id)%s", name,
-					   finished ? " WHERE processed_at IS NULL" : ""));
+	if (fifo)
+		IndexGroupCreate(relid, col);
+	else
+		SetupExec(psprintf("CREATE INDEX ON %s (priority, due_at, id)%s", name,
+						   finished ? " WHERE processed_at IS NULL" : ""));
 	SetupExec(psprintf("CREATE UNIQUE INDEX ON %s (dedup_key) WHERE dedup_key IS NOT NULL%s",
 					   name, finished ? " AND processed_at IS NULL" : ""));
 }
@@ -297,7 +301,8 @@ inbox_create(PG_FUNCTION_ARGS)
 	if (dead_name != NULL)
 		dead = DeadLetterFind(dead_name, true, name);
 	create_table(name, col);
-	create_indexes(name, col);
+	create_indexes(get_relname_relid(rv->relname, namespaceid), name, col,
+				   settings.fifo);
 	register_queue(get_relname_relid(rv->relname, namespaceid), col, dead,
 				   &settings);
 	ChangedAddTriggers(get_relname_relid(rv->relname, namespaceid),

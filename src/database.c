@@ -246,6 +246,9 @@ DatabaseNextStart(long *wait)
 	LWLockRelease(DatabaseLock);
 
 	*wait = -1;
+	/* longer than any pause: the clock has been set back */
+	if (TimestampDifferenceExceeds(now, first, RETRY_MAX_MS))
+		first = now;
 	if (OidIsValid(database) && first > now)
 	{
 		*wait = TimestampDifferenceMilliseconds(now, first);

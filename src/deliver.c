@@ -359,5 +359,8 @@ DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot)
 	values = palloc0(desc->natts * sizeof(Datum));
 	nulls = palloc0(desc->natts * sizeof(bool));
 	DeliverForm(sink, leaf, slot, desc, values, nulls);
-	tuplestore_putvalues(sink->rsinfo->setResult, desc, values, nulls);
+	if (sink->sorts)
+		DeliverLater(sink, leaf, slot, values, nulls);
+	else
+		tuplestore_putvalues(sink->rsinfo->setResult, desc, values, nulls);
 }

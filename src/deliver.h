@@ -10,6 +10,7 @@
 
 #include "access/tupconvert.h"
 #include "fmgr.h"
+#include "hintkey.h"
 #include "nodes/execnodes.h"
 #include "write.h"
 
@@ -43,6 +44,11 @@ typedef struct DeliverySink
 	FmgrInfo	to_jsonb[NUM_QUEUE_ROLES];	/* set up at first use */
 	RowLeaf    *map_leaf;		/* the leaf that "map" converts from */
 	TupleConversionMap *map;
+	/* rows that come in another order than they are returned in */
+	bool		sorts;
+	struct SortedRow *rows;
+	int			nrows;
+	int			size;
 } DeliverySink;
 
 extern void DeliverCheckRights(Queue *q, DeliveryShape shape);
@@ -55,5 +61,12 @@ extern void DeliverForm(DeliverySink *sink, RowLeaf *leaf,
 extern Datum DeliverPayload(DeliverySink *sink, RowLeaf *leaf,
 							TupleTableSlot *slot, bool *isnull);
 extern void DeliverRow(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot);
+
+/* deliversort.c */
+extern void DeliverLater(DeliverySink *sink, RowLeaf *leaf,
+						 TupleTableSlot *slot, Datum *values, bool *nulls);
+extern int	DeliverOrder(Queue *q, const HintKey *a, Datum a_id,
+						 const HintKey *b, Datum b_id);
+extern void DeliverSorted(DeliverySink *sink);
 
 #endif							/* INBOX_DELIVER_H */

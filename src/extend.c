@@ -47,7 +47,7 @@ extend_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 		/* the write may have moved it to another partition */
 		leaf = WriterLeaf(&j->writer, slot->tts_tableOid);
 		LeaseReadRow(j->q, leaf->attnos, slot, &e->rows[item]);
-		if (OidIsValid(j->q->order_index))
+		if (j->q->told)
 		{
 			KeysOfRow(j->q, leaf->attnos, slot, &keys);
 			PendingExtend(j->q, row, &e->rows[item], &keys);

@@ -17,6 +17,8 @@
  * The snapshot is one of this moment, whatever the isolation level, and the
  * planner is kept from scanning and sorting the whole table (see locate.c).
  *
+ * What a FIFO queue has to offer is found by group.c.
+ *
  * SPI stays connected from FindBegin to FindEnd where SQL is used.
  *
  *-------------------------------------------------------------------------
@@ -69,6 +71,14 @@ FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 	f->now = now;
 	f->group = group;
 	f->chunk = Min(max_rows, MAX_CHUNK);
+	if (q->settings.fifo)
+	{
+		f->groups = palloc(sizeof(GroupFind));
+		GroupBegin(f->groups, w, now, group);
+		if (!f->groups->direct)
+			SPI_connect();
+		return;
+	}
 	if (InboxDirect && OidIsValid(q->order_index))
 	{
 		RowLeaf    *leaf = WriterLeaf(w, q->relid);
@@ -94,6 +104,17 @@ FindShare(Finder *f, const KeyShare *share)
 }
 
 /*
+ * FindPeek
+ *		The caller only looks.
+ */
+void
+FindPeek(Finder *f)
+{
+	if (f->groups != NULL)
+		f->groups->peek = true;
+}
+
+/*
  * FindWantDue
  *		If it finds nothing, the caller will want to know when to look again.
  */
@@ -112,6 +133,8 @@ FindWantDue(Finder *f)
 TimestampTz
 FindNextDue(Finder *f)
 {
+	if (f->groups != NULL)
+		return f->groups->next_due;
 	return f->walking ? f->walk.next_due : PG_INT64_MAX;
 }
 
@@ -122,7 +145,9 @@ FindNextDue(Finder *f)
 void
 FindStop(Finder *f)
 {
-	if (f->walking)
+	if (f->groups != NULL)
+		GroupEnd(f->groups);
+	else if (f->walking)
 		WalkEnd(&f->walk);
 	else if (f->portal != NULL)
 		SPI_cursor_close(f->portal);
@@ -135,8 +160,22 @@ FindStop(Finder *f)
 void
 FindEnd(Finder *f)
 {
-	if (!f->walking)
+	if (f->groups != NULL ? !f->groups->direct : !f->walking)
 		SPI_finish();
+}
+
+/*
+ * FindSelective
+ *		Might somebody else find what it does not?
+ */
+bool
+FindSelective(const Finder *f)
+{
+	if (f->group != NULL)
+		return true;
+	if (f->groups != NULL)
+		return !f->groups->direct;
+	return !f->walking || f->q->settings.dead_group != NULL;
 }
 
 /*
@@ -146,7 +185,9 @@ FindEnd(Finder *f)
 void
 FindTook(Finder *f, bool taken)
 {
-	if (f->walking)
+	if (f->groups != NULL)
+		GroupTook(f->groups, taken);
+	else if (f->walking)
 		WalkTook(&f->walk, taken);
 }
 
@@ -366,6 +407,8 @@ FindNext(Finder *f, Oid *relid, ItemPointer tid)
 	TupleDesc	desc;
 	bool		isnull;
 
+	if (f->groups != NULL)
+		return GroupNext(f->groups, relid, tid);
 	if (f->walking)
 	{
 		*relid = f->q->relid;

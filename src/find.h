@@ -9,6 +9,7 @@
 #define INBOX_FIND_H
 
 #include "executor/spi.h"
+#include "group.h"
 #include "lease.h"
 #include "walk.h"
 
@@ -28,6 +29,7 @@ typedef struct Finder
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
 	const KeyShare *share;		/* only rows of this share, or NULL */
+	GroupFind  *groups;			/* of a FIFO queue; all below unused */
 	bool		walking;		/* without SQL; all below but "walk" unused */
 	Walk		walk;
 	uint64		chunk;			/* how many rows to read at a time */
@@ -44,9 +46,11 @@ typedef struct Finder
 extern void FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 					  int64 max_rows);
 extern void FindShare(Finder *f, const KeyShare *share);
+extern void FindPeek(Finder *f);
 extern void FindWantDue(Finder *f);
 extern TimestampTz FindNextDue(Finder *f);
 extern bool FindNext(Finder *f, Oid *relid, ItemPointer tid);
+extern bool FindSelective(const Finder *f);
 extern void FindTook(Finder *f, bool taken);
 extern LeaseKind FindLeaseKind(Finder *f, const LeaseRow *row);
 extern void FindStop(Finder *f);

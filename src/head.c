@@ -14,7 +14,8 @@
  * So are the pages gone to for them: where the table lies in another order
  * than the claims go, each entry is a page from who knows where.
  *
- * Where it does not reach the end, the first rows of the next priorities are
+ * In a FIFO queue it is the index in the order of groups.  Where it does not
+ * reach the end, the first rows of the next priorities are
  * read too: an urgent backlog must not hide that less urgent rows starve.
  *
  * Called by count.c.
@@ -81,7 +82,8 @@ open_claim_index(SampleLeaf *leaf, Queue *q)
 		if (!ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock))
 			continue;
 		index = index_open(lfirst_oid(lc), NoLock);
-		if (IndexIsClaim(index, col) && is_complete(index))
+		if ((q->settings.fifo ? IndexIsGroup(index, col, GROUP_INDEX_GROUPS) :
+			 IndexIsClaim(index, col)) && is_complete(index))
 			return index;
 		index_close(index, AccessShareLock);
 	}

@@ -149,6 +149,17 @@ HintsNextLook(QueueHints *h)
 	return look;
 }
 
+/*
+ * Is there something to be opened now?  No retry is further ahead than it was
+ * at first, but when the clock has been set back.
+ */
+static inline bool
+look_is_due(QueueHints *h, TimestampTz now)
+{
+	return h->next_look <= now ||
+		(h->nretries > 0 && h->next_look > now + RETRY_AFTER);
+}
+
 static void
 open_keys(QueueHints *h, const HintRange *keys)
 {
@@ -176,6 +187,9 @@ open_due(QueueHints *h, TimestampTz now)
 	{
 		Retry	   *r = &h->retry[i];
 
+		/* the clock has been set back */
+		if (r->when > now + RETRY_AFTER)
+			r->when = now;
 		if (r->when <= now && TransactionIdIsValid(r->xid) &&
 			TransactionIdIsInProgress(r->xid))
 			r->when = now + RETRY_AFTER;
@@ -204,11 +218,11 @@ HintsRead(HintView *view, QueueHints *h, TimestampTz now)
 		return;
 	}
 	LWLockAcquire(&h->lock, LW_SHARED);
-	if (h->next_look <= now)
+	if (look_is_due(h, now))
 	{
 		LWLockRelease(&h->lock);
 		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-		if (h->next_look <= now)
+		if (look_is_due(h, now))
 			open_due(h, now);
 	}
 	view->generation = h->log.generation;
@@ -273,6 +287,22 @@ HintsReserve(HintView *view, const HintKey *key, HintRange *run)
 	}
 	LWLockRelease(&h->lock);
 	return result;
+}
+
+/*
+ * HintsLowestSince
+ *		The lowest key opened since a generation; false when the log does not
+ *		reach back so far.
+ */
+bool
+HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest)
+{
+	bool		known;
+
+	LWLockAcquire(&h->lock, LW_SHARED);
+	known = LogLowestSince(&h->log, generation, lowest);
+	LWLockRelease(&h->lock);
+	return known;
 }
 
 /*

@@ -69,6 +69,7 @@ extern void HintsForgetDatabase(Oid database);
 extern void HintsOpenDatabase(void);
 
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
+extern bool HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest);
 extern void HintsPass(HintView *view, const HintRange *passed);
 extern ReserveResult HintsReserve(HintView *view, const HintKey *key,
 								  HintRange *run);

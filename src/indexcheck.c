@@ -353,16 +353,23 @@ has_lease_column(Relation index, const RoleColumn *col)
  *		Tell what makes claims slow.
  */
 void
-IndexWarn(Relation rel, const RoleColumn *col)
+IndexWarn(Relation rel, const RoleColumn *col, bool fifo)
 {
-	Oid			lease_index = find_index(rel, col, has_lease_column);
+	Oid			lease_index;
 
+	if (fifo)
+	{
+		/* whose claims write to all indexes anyway */
+		IndexGroupWarn(rel, col);
+		return;
+	}
 	if (!OidIsValid(find_index(rel, col, IndexIsClaim)))
 		ereport(WARNING,
 				(errmsg("no index of \"%s\" serves the claim order",
 						RelationGetRelationName(rel)),
 				 errdetail("Each claim has to read and sort the whole table."),
 				 errhint("%s;", IndexClaimSql(RelationGetRelid(rel), col))));
+	lease_index = find_index(rel, col, has_lease_column);
 	if (OidIsValid(lease_index))
 		ereport(WARNING,
 				(errmsg("index \"%s\" contains a column that every claim changes",

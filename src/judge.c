@@ -14,6 +14,10 @@
  *	  judge each of the receipts that name it; act for the one that holds it,
  *	  if any.
  *
+ * A row that is to be deleted, and nothing else, need not be locked before:
+ * the delete waits for whoever is changing the row, and fails if the version
+ * that was judged is not the newest any more.
+ *
  * The answer is one verdict for each receipt, in the order they came in.
  *
  *-------------------------------------------------------------------------
@@ -79,6 +83,61 @@ compare_items(const void *a, const void *b, void *arg)
 }
 
 /*
+ * judge_items
+ *		The verdicts of all receipts of one id, by its row; the one that holds
+ *		it, or -1.
+ */
+static int
+judge_items(Judgement *j, const int *order, int n, Verdict otherwise,
+			const LeaseRow *row)
+{
+	int			holder = -1;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			item = order[i];
+
+		if (i > 0 && j->receipts[order[i - 1]].number == j->receipts[item].number)
+			j->verdicts[item] = VERDICT_DUPLICATE;
+		else
+		{
+			j->verdicts[item] = otherwise;
+			if (otherwise == VERDICT_STALE &&
+				ReceiptHeld(j->q, &j->receipts[item], row))
+				holder = item;
+		}
+	}
+	return holder;
+}
+
+/*
+ * act_unlocked
+ *		Where to act is to delete, it is a lock too: a receipt that holds the
+ *		version visible now holds the row, if that version can be deleted.
+ *		False: nothing is settled, lock the row and judge what is there then.
+ */
+static bool
+act_unlocked(Judgement *j, Locator *loc, const int *order, int n)
+{
+	RowLeaf    *leaf = LocateUnlocked(loc, j->receipts[order[0]].id);
+	LeaseRow	row;
+	int			holder;
+
+	if (leaf == NULL)
+		return false;
+	LeaseReadRow(j->q, leaf->attnos, leaf->old, &row);
+	if (row.finished)
+		return false;
+	holder = judge_items(j, order, n, VERDICT_STALE, &row);
+	if (holder < 0)
+		return false;
+	j->unlocked = true;
+	j->verdicts[holder] = j->act(j, leaf, &row, holder);
+	j->unlocked = false;
+	return j->verdicts[holder] != VERDICT_AGAIN;
+}
+
+/*
  * judge_row
  *		All receipts of one id: order[0] to order[n - 1].
  */
@@ -89,8 +148,10 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 	RowLeaf    *leaf = NULL;
 	LeaseRow	row;
 	Verdict		otherwise = VERDICT_GONE;
-	int			holder = -1;
+	int			holder;
 
+	if (j->try_unlocked && act_unlocked(j, loc, order, n))
+		return;
 	switch (LocateRow(loc, j->receipts[order[0]].id, mode, j->wait, &leaf))
 	{
 		case LOCATE_OK:
@@ -104,20 +165,7 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 		default:
 			break;
 	}
-	for (int i = 0; i < n; i++)
-	{
-		int			item = order[i];
-
-		if (i > 0 && j->receipts[order[i - 1]].number == j->receipts[item].number)
-			j->verdicts[item] = VERDICT_DUPLICATE;
-		else
-		{
-			j->verdicts[item] = otherwise;
-			if (otherwise == VERDICT_STALE &&
-				ReceiptHeld(j->q, &j->receipts[item], &row))
-				holder = item;
-		}
-	}
+	holder = judge_items(j, order, n, otherwise, &row);
 	if (holder >= 0)
 		j->verdicts[holder] = j->act(j, leaf, &row, holder);
 }

@@ -21,13 +21,18 @@ typedef enum Verdict
 	VERDICT_GONE,				/* no such row, or finished */
 	VERDICT_DUPLICATE,			/* named twice in one call */
 	VERDICT_INVALID,			/* NULL or malformed */
-	VERDICT_LOCKED				/* not judged: somebody is changing the row;
+	VERDICT_LOCKED,				/* not judged: somebody is changing the row;
 								 * only when told not to wait */
+	VERDICT_AGAIN				/* judge.c's own: lock it first */
 } Verdict;
 
 typedef struct Judgement Judgement;
 
-/* What to do for the receipt that holds the row locked in leaf->old. */
+/*
+ * What to do for the receipt that holds the row locked in leaf->old.  Where
+ * j->unlocked is set, it is not locked: the answer may be VERDICT_AGAIN, and
+ * nothing done.
+ */
 typedef Verdict (*JudgeAct) (Judgement *j, RowLeaf *leaf, const LeaseRow *row,
 							 int item);
 
@@ -42,6 +47,8 @@ struct Judgement
 	LockWaitPolicy wait;
 	RowWriter	writer;
 	JudgeAct	act;
+	bool		try_unlocked;	/* it may be asked for that */
+	bool		unlocked;
 };
 
 extern const char *VerdictName(Verdict verdict);

@@ -161,7 +161,10 @@ supervise(void)
 			return wait;
 
 		now = GetCurrentTimestamp();
-		if (refused_until > now)
+		/* not if the clock has been set back */
+		if (refused_until > now &&
+			!TimestampDifferenceExceeds(now, refused_until,
+										DatabaseRetryDelay(refusals)))
 			return TimestampDifferenceMilliseconds(now, refused_until);
 
 		database = DatabaseNextStart(&wait);

@@ -105,6 +105,9 @@ LeaseReadRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
 	row->claimed = read_time(slot, attnos[ROLE_CLAIMED_AT], &row->claimed_at);
 	row->has_due = read_time(slot, attnos[ROLE_DUE_AT], &row->due_at);
 	row->finished = read_time(slot, attnos[ROLE_PROCESSED_AT], &ignored);
+	row->grouped = row->resting = false;
+	if (q->settings.fifo)
+		LeaseReadGroup(q, attnos, slot, row);
 	row->attempt = q->settings.attempt_base;
 	if (attnos[ROLE_ATTEMPT] != 0)
 	{
@@ -145,12 +148,12 @@ LeaseStateOf(Queue *q, const LeaseRow *row, TimestampTz now)
 	if (row->finished)
 		return LEASE_FINISHED;
 	if (row->leased && row->locked_until > now)
-		return LEASE_LIVE;
+		return row->resting ? LEASE_DELAYED : LEASE_LIVE;
 	if (LeaseSpent(q, row))
 		return LEASE_SPENT;
 	if (QueueHas(q, ROLE_DUE_AT) && (!row->has_due || row->due_at > now))
 		return LEASE_DELAYED;
-	return row->leased ? LEASE_EXPIRED : LEASE_READY;
+	return row->leased && !row->resting ? LEASE_EXPIRED : LEASE_READY;
 }
 
 /*
@@ -202,17 +205,18 @@ void
 ChangeTake(RowChange *change, Queue *q, const LeaseRow *row, TimestampTz now,
 		   int64 lease)
 {
+	TimestampTz expiry = now + lease * USECS_PER_SEC;
+
 	ChangeInit(change);
 	if (QueueHas(q, ROLE_CLAIMED_AT))
 	{
-		ChangeSet(change, ROLE_LOCKED_UNTIL,
-				  TimestampTzGetDatum(now + lease * USECS_PER_SEC));
 		ChangeSet(change, ROLE_CLAIMED_AT,
-				  TimestampTzGetDatum(ReceiptInstant(now, row)));
+				  TimestampTzGetDatum(LeaseInstant(q, row, now, &expiry)));
+		ChangeSet(change, ROLE_LOCKED_UNTIL, TimestampTzGetDatum(expiry));
 	}
 	else
 		ChangeSet(change, ROLE_LOCKED_UNTIL,
-				  TimestampTzGetDatum(ReceiptExpiry(now + lease * USECS_PER_SEC)));
+				  TimestampTzGetDatum(ReceiptExpiry(expiry)));
 	if (QueueHas(q, ROLE_ATTEMPT))
 		ChangeSet(change, ROLE_ATTEMPT, LeaseAttemptDatum(q, row->attempt + 1));
 }
@@ -271,29 +275,34 @@ backoff(Queue *q, int64 deliveries)
 /*
  * ChangeRetry
  *		End the lease and set the next due time; a delay of zero, or no column
- *		for it, leaves the row in its place.
+ *		for it, leaves the row in its place.  The head of a FIFO group rests
+ *		instead, if that is the queue's way.
  */
 void
 ChangeRetry(RowChange *change, Queue *q, const LeaseRow *row, TimestampTz now,
 			const Interval *delay, const char *error)
 {
+	bool		holds = row->grouped && !q->settings.fifo_requeue &&
+		QueueHas(q, ROLE_CLAIMED_AT);
+	TimestampTz until = now;
+
 	ChangeInit(change);
 	ChangeSetNull(change, ROLE_LOCKED_UNTIL);
 	change_error(change, q, error);
-	if (!QueueHas(q, ROLE_DUE_AT))
+	if (!holds && !QueueHas(q, ROLE_DUE_AT))
 		return;
 	if (delay == NULL)
-	{
-		int64		pause = backoff(q, row->attempt - q->settings.attempt_base);
-
-		if (pause > 0)
-			ChangeSet(change, ROLE_DUE_AT, TimestampTzGetDatum(now + pause));
-	}
+		until = now + backoff(q, row->attempt - q->settings.attempt_base);
 	else if (delay->time != 0 || delay->day != 0 || delay->month != 0)
-		ChangeSet(change, ROLE_DUE_AT,
-				  DirectFunctionCall2(timestamptz_pl_interval,
-									  TimestampTzGetDatum(now),
-									  IntervalPGetDatum(delay)));
+		until = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+														TimestampTzGetDatum(now),
+														IntervalPGetDatum(delay)));
+	if (until == now)
+		return;
+	if (holds)
+		ChangeRest(change, row, now, until);
+	else
+		ChangeSet(change, ROLE_DUE_AT, TimestampTzGetDatum(until));
 }
 
 /*

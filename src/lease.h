@@ -23,6 +23,10 @@ typedef struct LeaseRow
 	bool		has_due;
 	TimestampTz due_at;
 	bool		finished;		/* processed_at is not NULL */
+	/* in a FIFO queue */
+	bool		grouped;		/* it belongs to a group */
+	bool		resting;		/* locked_until is no lease, but the end of
+								 * the pause in which it holds its group */
 } LeaseRow;
 
 /* Every row is in exactly one of these. */
@@ -31,7 +35,7 @@ typedef enum LeaseState
 	LEASE_READY,				/* claimable, and not leased since it was
 								 * sent, retried or released */
 	LEASE_EXPIRED,				/* claimable, because its lease has ended */
-	LEASE_DELAYED,				/* not due yet, or parked */
+	LEASE_DELAYED,				/* not due yet, resting, or parked */
 	LEASE_LIVE,
 	LEASE_SPENT,				/* to be buried */
 	LEASE_FINISHED
@@ -63,5 +67,17 @@ extern void ChangeRetry(RowChange *change, Queue *q, const LeaseRow *row,
 extern void ChangeRelease(RowChange *change, Queue *q, const LeaseRow *row,
 						  const char *error);
 extern Datum LeaseAttemptDatum(Queue *q, int64 attempt);
+
+/* leasegroup.c */
+extern bool LeaseInDeadGroup(Queue *q, text *key);
+extern void LeaseReadGroup(Queue *q, const AttrNumber *attnos,
+						   TupleTableSlot *slot, LeaseRow *row);
+extern TimestampTz LeaseNextDue(Queue *q, const LeaseRow *row,
+								TimestampTz now);
+extern TimestampTz LeaseInstant(Queue *q, const LeaseRow *row, TimestampTz now,
+								TimestampTz *expiry);
+extern void ChangeRest(RowChange *change, const LeaseRow *row, TimestampTz now,
+					   TimestampTz until);
+extern void ChangeLose(RowChange *change);
 
 #endif							/* INBOX_LEASE_H */

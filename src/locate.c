@@ -15,8 +15,8 @@
  * 3. If it has been replaced, begin again: the newest version may be in
  *	  another partition, or have another id.
  *
- * A plain table is searched through the unique index on its id, with
- * SnapshotAny, and each version is tested against the snapshot by hand.  That
+ * A plain table is searched where the session has written the row itself
+ * (known.c), then through the unique index on its id, with SnapshotAny, and each version is tested against the snapshot by hand.  That
  * reads exactly what an ordinary scan would, yet leaves no predicate locks
  * behind, so that at SERIALIZABLE two settlements never fail each other.  A
  * partitioned table, a table with children and one with row security for this
@@ -27,6 +27,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/relscan.h"
 #include "access/stratnum.h"
 #include "access/xact.h"
@@ -36,6 +37,7 @@
 #include "locate.h"
 #include "miscadmin.h"
 #include "receipt.h"
+#include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/rls.h"
@@ -107,27 +109,25 @@ void
 LocateBegin(Locator *loc, RowWriter *w)
 {
 	Queue	   *q = w->q;
-	RowLeaf    *leaf;
 
 	memset(loc, 0, sizeof(*loc));
 	loc->w = w;
+	loc->blocks = loc->visited = InvalidBlockNumber;
 	if (!OidIsValid(q->id_index) || QueueRowSecurity(q))
 		return;
-	leaf = WriterLeaf(w, q->relid);
-	loc->index = index_open(q->id_index, AccessShareLock);
-	loc->slot = table_slot_create(leaf->rel, NULL);
-	loc->scan = BeginIndexScan(leaf->rel, loc->index, SnapshotAny, 1);
+	loc->leaf = WriterLeaf(w, q->relid);
 	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
 }
 
 void
 LocateEnd(Locator *loc)
 {
-	if (loc->scan == NULL)
+	if (loc->leaf == NULL)
 		return;
 	UnregisterSnapshot(loc->snapshot);
+	if (loc->scan == NULL)
+		return;
 	index_endscan(loc->scan);
-	ExecDropSingleTupleTableSlot(loc->slot);
 	index_close(loc->index, NoLock);
 }
 
@@ -137,7 +137,7 @@ LocateEnd(Locator *loc)
 static void
 fresh_look(Locator *loc)
 {
-	if (loc->scan == NULL)
+	if (loc->leaf == NULL)
 		return;
 	UnregisterSnapshot(loc->snapshot);
 	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
@@ -159,24 +159,85 @@ equal_function(Oid type)
 	}
 }
 
+static int64
+integer_id(Queue *q, Datum id)
+{
+	return q->col[ROLE_ID].type == INT4OID ? DatumGetInt32(id) : DatumGetInt64(id);
+}
+
+/*
+ * visit_page
+ *		A search by the index would remove dead versions from the page, at its
+ *		first row there, and so keep room for HOT updates.  A delete needs none.
+ */
+static void
+visit_page(Locator *loc, BlockNumber block)
+{
+	Relation	rel = loc->leaf->rel;
+	Buffer		buffer;
+
+	if (block == loc->visited || loc->deleting)
+		return;
+	buffer = ReadBuffer(rel, block);
+	heap_page_prune_opt(rel, buffer);
+	ReleaseBuffer(buffer);
+	loc->visited = block;
+}
+
+/*
+ * find_known
+ *		The visible version where this session has written it itself.
+ */
 static bool
-find_by_index(Locator *loc, Datum id, ItemPointer tid)
+find_known(Locator *loc, Datum id, ItemPointer tid)
 {
 	Queue	   *q = loc->w->q;
-	Relation	rel = loc->scan->heapRelation;
+	Relation	rel = loc->leaf->rel;
+	TupleTableSlot *slot = loc->leaf->old;
+
+	if (!q->integer_id || rel->rd_tableam != GetHeapamTableAmRoutine() ||
+		!KnownTid(q, integer_id(q, id), tid))
+		return false;
+	if (loc->blocks == InvalidBlockNumber)
+		loc->blocks = RelationGetNumberOfBlocks(rel);
+	if (ItemPointerGetBlockNumber(tid) >= loc->blocks)
+		return false;
+	visit_page(loc, ItemPointerGetBlockNumber(tid));
+	return table_tuple_fetch_row_version(rel, tid, SnapshotAny, slot) &&
+		ReceiptCompareIds(q, id, ReceiptId(q, loc->leaf->attnos, slot)) == 0 &&
+		table_tuple_satisfies_snapshot(rel, slot, loc->snapshot);
+}
+
+/*
+ * find_directly
+ *		Find the visible version into leaf->old.
+ */
+static bool
+find_directly(Locator *loc, Datum id, ItemPointer tid)
+{
+	Queue	   *q = loc->w->q;
+	Relation	rel = loc->leaf->rel;
+	TupleTableSlot *slot = loc->leaf->old;
 	ScanKeyData key;
 
+	if (find_known(loc, id, tid))
+		return true;
+	if (loc->scan == NULL)
+	{
+		loc->index = index_open(q->id_index, AccessShareLock);
+		loc->scan = BeginIndexScan(rel, loc->index, SnapshotAny, 1);
+	}
 	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber,
 						   q->col[ROLE_ID].type,
 						   loc->index->rd_indcollation[0],
 						   equal_function(q->col[ROLE_ID].type), id);
 	index_rescan(loc->scan, &key, 1, NULL, 0);
-	while (index_getnext_slot(loc->scan, ForwardScanDirection, loc->slot))
+	while (index_getnext_slot(loc->scan, ForwardScanDirection, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (table_tuple_satisfies_snapshot(rel, loc->slot, loc->snapshot))
+		if (table_tuple_satisfies_snapshot(rel, slot, loc->snapshot))
 		{
-			*tid = loc->slot->tts_tid;
+			*tid = slot->tts_tid;
 			return true;
 		}
 	}
@@ -229,13 +290,36 @@ LocateVisible(Locator *loc, Datum id, ItemPointer tid)
 	RowLeaf    *leaf;
 
 	CHECK_FOR_INTERRUPTS();
-	if (loc->scan != NULL ? !find_by_index(loc, id, tid) :
-		!find_by_sql(loc, id, &relid, tid))
+	if (loc->leaf != NULL)
+		return find_directly(loc, id, tid) ? loc->leaf : NULL;
+	if (!find_by_sql(loc, id, &relid, tid))
 		return NULL;
 	leaf = WriterLeaf(loc->w, relid);
 	if (!table_tuple_fetch_row_version(leaf->rel, tid, SnapshotAny, leaf->old))
 		return NULL;
 	return leaf;
+}
+
+/*
+ * LocateUnlocked
+ *		The same with exactly that id, where a delete needs no SQL and nothing
+ *		but the row: then one can judge the version that is visible and delete
+ *		it, if it still is the newest (WriteTryDelete).  NULL: lock it first.
+ */
+RowLeaf *
+LocateUnlocked(Locator *loc, Datum id)
+{
+	Queue	   *q = loc->w->q;
+	ItemPointerData tid;
+	bool		found;
+
+	if (loc->leaf == NULL || !WriteMayTryDelete(loc->leaf))
+		return NULL;
+	loc->deleting = true;
+	found = find_directly(loc, id, &tid) &&
+		ReceiptCompareIds(q, id, ReceiptId(q, loc->leaf->attnos, loc->leaf->old)) == 0;
+	loc->deleting = false;
+	return found ? loc->leaf : NULL;
 }
 
 /*
@@ -298,7 +382,7 @@ LocateRow(Locator *loc, Datum id, LockTupleMode mode, LockWaitPolicy policy,
 		LocateResult result;
 
 		CHECK_FOR_INTERRUPTS();
-		if (loc->scan != NULL ? !find_by_index(loc, id, &tid) :
+		if (loc->leaf != NULL ? !find_directly(loc, id, &tid) :
 			!find_by_sql(loc, id, &relid, &tid))
 			return LOCATE_GONE;
 		*leaf = WriterLeaf(loc->w, relid);

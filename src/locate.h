@@ -26,10 +26,13 @@ typedef struct Locator
 {
 	RowWriter  *w;
 	/* searching without SQL */
-	Relation	index;
-	IndexScanDesc scan;
-	TupleTableSlot *slot;
+	RowLeaf    *leaf;			/* the queue's table; NULL: by SQL */
 	Snapshot	snapshot;
+	BlockNumber blocks;			/* of the table; Invalid: not asked for yet */
+	BlockNumber visited;		/* last page gone to without the index */
+	bool		deleting;		/* what is found will be deleted */
+	Relation	index;			/* opened when it is needed */
+	IndexScanDesc scan;
 } Locator;
 
 extern TM_Result LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
@@ -42,6 +45,11 @@ extern void LocateBegin(Locator *loc, RowWriter *w);
 extern RowLeaf *LocateVisible(Locator *loc, Datum id, ItemPointer tid);
 extern LocateResult LocateRow(Locator *loc, Datum id, LockTupleMode mode,
 							  LockWaitPolicy policy, RowLeaf **leaf);
+extern RowLeaf *LocateUnlocked(Locator *loc, Datum id);
 extern void LocateEnd(Locator *loc);
+
+/* known.c */
+extern void KnownNote(Queue *q, int64 id, ItemPointer tid);
+extern bool KnownTid(Queue *q, int64 id, ItemPointer tid);
 
 #endif							/* INBOX_LOCATE_H */

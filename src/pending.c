@@ -343,6 +343,21 @@ PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now)
 }
 
 /*
+ * PendingOwnsAny
+ *		Has it made anything claimable?
+ */
+bool
+PendingOwnsAny(const QueueHints *hints, TimestampTz now)
+{
+	for (int i = 0; i < nentries; i++)
+	{
+		if (is_own(&entries[i], hints, now))
+			return true;
+	}
+	return false;
+}
+
+/*
  * PendingOwns
  *		Has it made this key's row claimable?
  */

@@ -28,6 +28,7 @@ extern void PendingOpenAll(Oid relid);
 extern void PendingRoom(void);
 extern bool PendingOwns(QueueHints *hints, const HintKey *key,
 						TimestampTz now);
+extern bool PendingOwnsAny(const QueueHints *hints, TimestampTz now);
 extern void PendingOwn(QueueHints *hints, OpenSet *open, TimestampTz now);
 
 #endif							/* INBOX_PENDING_H */

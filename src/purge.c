@@ -78,7 +78,7 @@ lock_row(RowWriter *w, Oid relid, ItemPointer tid, Snapshot snapshot,
 	if (LockVersion(leaf, tid, snapshot, LockTupleExclusive, LockWaitSkip, 0) != TM_Ok)
 		return false;
 	LeaseReadRow(w->q, leaf->attnos, leaf->old, &row);
-	return !row.leased || row.locked_until <= now;
+	return !row.leased || row.resting || row.locked_until <= now;
 }
 
 /*
@@ -111,6 +111,24 @@ purge_fetched(RowWriter *w, SPITupleTable *rows, uint64 n, Snapshot snapshot,
 	return purged;
 }
 
+/*
+ * rows_sql
+ *		The rows without a live lease.  One that rests has none.
+ */
+static char *
+rows_sql(Queue *q)
+{
+	const char *until = q->colname[ROLE_LOCKED_UNTIL];
+	char	   *sql = psprintf("SELECT tableoid, ctid FROM %s WHERE %s IS NULL"
+							   " OR %s OPERATOR(pg_catalog.<=) $1",
+							   q->name, until, until);
+
+	if (!q->settings.fifo || !QueueHas(q, ROLE_CLAIMED_AT))
+		return sql;
+	return psprintf("%s OR %s OPERATOR(pg_catalog.>=) %s", sql,
+					q->colname[ROLE_CLAIMED_AT], until);
+}
+
 static int64
 purge(Queue *q)
 {
@@ -133,13 +151,8 @@ purge(Queue *q)
 	/* the latest snapshot: a transaction may have an old one */
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	PushActiveSnapshot(snapshot);
-	portal = SPI_cursor_open(NULL,
-							 prepare(psprintf("SELECT tableoid, ctid FROM %s WHERE %s IS NULL"
-											  " OR %s OPERATOR(pg_catalog.<=) $1", q->name,
-											  q->colname[ROLE_LOCKED_UNTIL],
-											  q->colname[ROLE_LOCKED_UNTIL]),
-									 1, nowtype),
-							 &arg, NULL, true);
+	portal = SPI_cursor_open(NULL, prepare(rows_sql(q), 1, nowtype), &arg, NULL,
+							 true);
 	PopActiveSnapshot();
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox purge",
 								ALLOCSET_DEFAULT_SIZES);

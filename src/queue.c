@@ -184,7 +184,11 @@ build_queue(Relation rel)
 	q->id_index = QueueIdIndex(rel, q->col[ROLE_ID].attno);
 	q->integer_id = q->col[ROLE_ID].type == INT8OID ||
 		q->col[ROLE_ID].type == INT4OID;
-	q->order_index = QueueOrderIndex(q, rel);
+	if (q->settings.fifo)
+		QueueGroupIndexes(q, rel);
+	else
+		q->order_index = QueueOrderIndex(q, rel);
+	q->told = q->settings.fifo || OidIsValid(q->order_index);
 	find_dead_letters(q);
 	MemoryContextSwitchTo(old);
 	return q;
@@ -276,7 +280,7 @@ lookup(Oid relid)
 	if (q == NULL)
 		return NULL;
 	q->valid = !changed_meanwhile;
-	if (!OidIsValid(q->order_index))
+	if (!q->told)
 		HintsUntold(relid);
 	MemoryContextSetParent(q->cxt, CacheMemoryContext);
 	entry = (CacheEntry *) hash_search(cache, &relid, HASH_ENTER, &found);

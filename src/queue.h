@@ -22,6 +22,7 @@
 typedef enum PlanKind
 {
 	PLAN_FIND,					/* find.c: claimable rows of one priority */
+	PLAN_GROUP,					/* groupsql.c */
 	PLAN_LEVEL,					/* find.c: the next priority */
 	PLAN_LOCATE,				/* locate.c: a row by its id */
 	PLAN_UPDATE,				/* write.c: set the columns of some roles */
@@ -43,6 +44,7 @@ typedef struct RoleColumn
 	AttrNumber	attno;			/* 0: the queue has no such role */
 	Oid			type;
 	bool		notnull;
+	Oid			collation;
 } RoleColumn;
 
 /*
@@ -62,6 +64,11 @@ typedef struct Queue
 	Oid			id_index;		/* valid unique btree on id alone, or
 								 * InvalidOid: rows are found by SQL */
 	Oid			order_index;	/* index that claims can walk, or InvalidOid */
+	/* of a FIFO queue, which has no order_index; see groupwalk.c */
+	Oid			group_index;
+	Oid			head_index;
+	Oid			lease_index;
+	bool		told;			/* the hints are told what happens to it */
 	bool		row_security;	/* enabled, for whomever it concerns */
 	Oid			filenode;		/* changes when the table is rewritten */
 	bool		integer_id;		/* ids have a place in keys (hintkey.h) */
@@ -74,6 +81,8 @@ typedef struct Queue
 	struct QueueHints *hints;	/* shared, or NULL; see HintsFor */
 	bool		hints_refused;
 	uint32		hints_freed;	/* entries that had been freed by then */
+	struct KnownRow *known;		/* known.c's, made by the first claim */
+	struct WalkAhead *ahead;	/* walkahead.c's, made by the first walk */
 	struct SendTarget *send;	/* sendtarget.c's, made at the first send */
 
 	/* rights.c's own: what the user was found to have */
@@ -108,6 +117,7 @@ extern SPIPlanPtr QueueSavePlan(Queue *q, PlanKind kind, uint32 variant,
 /* queueroles.c */
 extern void QueueReadRoles(Queue *q, Relation rel);
 extern Oid	QueueIdIndex(Relation rel, AttrNumber id);
+extern void QueueGroupIndexes(Queue *q, Relation rel);
 extern Oid	QueueOrderIndex(Queue *q, Relation rel);
 extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
 

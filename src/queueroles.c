@@ -75,6 +75,16 @@ broken_column(Queue *q, Form_pg_attribute att, Role role)
 			 errhint("The role needs %s.", RoleTypesText(role))));
 }
 
+static bool
+is_plain(Queue *q, Relation rel)
+{
+	RoleColumn *priority = &q->col[ROLE_PRIORITY];
+
+	return rel->rd_rel->relkind == RELKIND_RELATION &&
+		!rel->rd_rel->relhassubclass && !rel->rd_rel->relispartition &&
+		(priority->type != INT8OID || priority->notnull);
+}
+
 /*
  * QueueOrderIndex
  *		An index that claims can walk; a table with children has none.  Of a
@@ -83,13 +93,21 @@ broken_column(Queue *q, Form_pg_attribute att, Role role)
 Oid
 QueueOrderIndex(Queue *q, Relation rel)
 {
-	RoleColumn *priority = &q->col[ROLE_PRIORITY];
+	return is_plain(q, rel) ? IndexFindOrder(rel, q->col) : InvalidOid;
+}
 
-	if (rel->rd_rel->relkind != RELKIND_RELATION ||
-		rel->rd_rel->relhassubclass || rel->rd_rel->relispartition ||
-		(priority->type == INT8OID && !priority->notnull))
-		return InvalidOid;
-	return IndexFindOrder(rel, q->col);
+/*
+ * QueueGroupIndexes
+ *		The same for the indexes that claims on a FIFO queue walk.
+ */
+void
+QueueGroupIndexes(Queue *q, Relation rel)
+{
+	if (!is_plain(q, rel))
+		return;
+	q->group_index = IndexFindGroup(rel, q->col, GROUP_INDEX_GROUPS, false);
+	q->head_index = IndexFindGroup(rel, q->col, GROUP_INDEX_HEADS, false);
+	q->lease_index = IndexFindGroup(rel, q->col, GROUP_INDEX_LEASES, false);
 }
 
 static void
@@ -114,7 +132,7 @@ check_roles(Queue *q)
 	require_role(q, ROLE_LOCKED_UNTIL);
 	if (q->settings.max_attempts > 0)
 		require_role(q, ROLE_ATTEMPT);
-	if (q->settings.dead_group != NULL)
+	if (q->settings.dead_group != NULL || q->settings.fifo)
 		require_role(q, ROLE_GROUP_KEY);
 	if (!q->col[ROLE_ID].notnull)
 		ereport(ERROR,
@@ -147,6 +165,7 @@ QueueReadRoles(Queue *q, Relation rel)
 		q->col[role].attno = attno;
 		q->col[role].type = att->atttypid;
 		q->col[role].notnull = att->attnotnull;
+		q->col[role].collation = att->attcollation;
 		q->colname[role] = pstrdup(quote_identifier(NameStr(att->attname)));
 	}
 	check_roles(q);

@@ -109,7 +109,7 @@ judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired,
 		return LEAVE;
 	if (LeaseSpent(pass->q, &row))
 		return BURY;
-	*expired = row.leased;
+	*expired = row.leased && !row.resting;
 	*claimable = LeaseClaimable(pass->q, &row, pass->now);
 	return LEAVE;
 }
@@ -134,6 +134,18 @@ open_missed(ReapPass *pass, TupleTableSlot *slot)
 }
 
 /*
+ * A head that is buried, or its ended lease, was in the way of the next.
+ */
+static void
+group_freed(ReapPass *pass, RowLeaf *leaf)
+{
+	HintRange	keys;
+
+	KeysOfRow(pass->q, leaf->attnos, leaf->old, &keys);
+	PendingOpen(pass->q, &keys, 1);
+}
+
+/*
  * Lock one row, judge it again and act.  Returns false when there was nothing
  * to do.
  */
@@ -153,6 +165,8 @@ reap_row(ReapPass *pass, RowWriter *writer, RowLeaf *leaf,
 		case LEAVE:
 			return false;
 		case BURY:
+			if (pass->q->settings.fifo)
+				group_freed(pass, leaf);
 			BuryRow(pass->q, leaf, CAUSE_LEASE_LOST, NULL, true);
 			done->buried++;
 			break;

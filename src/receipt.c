@@ -230,15 +230,24 @@ ReceiptId(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot)
 	return id;
 }
 
+static char *
+integer_text(int64 value)
+{
+	char	   *str = palloc(MAXINT8LEN + 1);
+
+	pg_lltoa(value, str);
+	return str;
+}
+
 char *
 ReceiptIdText(Queue *q, Datum id)
 {
 	switch (q->col[ROLE_ID].type)
 	{
 		case INT8OID:
-			return psprintf(INT64_FORMAT, DatumGetInt64(id));
+			return integer_text(DatumGetInt64(id));
 		case INT4OID:
-			return psprintf("%d", DatumGetInt32(id));
+			return integer_text(DatumGetInt32(id));
 		case UUIDOID:
 			return DatumGetCString(DirectFunctionCall1(uuid_out, id));
 		default:
@@ -283,8 +292,14 @@ ReceiptNumber(Queue *q, const LeaseRow *row)
 char *
 ReceiptText(Queue *q, Datum id, const LeaseRow *row)
 {
-	return psprintf("%s@" INT64_FORMAT, ReceiptIdText(q, id),
-					ReceiptNumber(q, row));
+	char	   *of = ReceiptIdText(q, id);
+	size_t		len = strlen(of);
+	char	   *str = palloc(len + 1 + MAXINT8LEN + 1);
+
+	memcpy(str, of, len);
+	str[len] = '@';
+	pg_lltoa(ReceiptNumber(q, row), str + len + 1);
+	return str;
 }
 
 /*
@@ -295,7 +310,7 @@ ReceiptText(Queue *q, Datum id, const LeaseRow *row)
 bool
 ReceiptHeld(Queue *q, const Receipt *receipt, const LeaseRow *row)
 {
-	return row->leased && !row->finished &&
+	return row->leased && !row->resting && !row->finished &&
 		ReceiptNumber(q, row) == receipt->number;
 }
 
@@ -342,7 +357,7 @@ inbox_receipt(PG_FUNCTION_ARGS)
 		attnos[role] = q->col[role].attno;
 	LeaseReadRow(q, attnos, slot, &row);
 	id = slot_getattr(slot, attnos[ROLE_ID], &isnull);
-	if (!isnull && row.leased && !row.finished && ReceiptNumber(q, &row) >= 0)
+	if (!isnull && row.leased && !row.resting && !row.finished && ReceiptNumber(q, &row) >= 0)
 		receipt = ReceiptText(q, id, &row);
 	ExecDropSingleTupleTableSlot(slot);
 	ReleaseTupleDesc(desc);

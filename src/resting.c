@@ -60,7 +60,12 @@ RestingIsOver(Oid relid)
 {
 	Resting    *entry = hash_search(resting, &relid, HASH_FIND, NULL);
 
-	return entry == NULL || entry->until <= GetCurrentTimestamp();
+	TimestampTz now = GetCurrentTimestamp();
+
+	/* one that is longer than it was: the clock has been set back */
+	return entry == NULL || entry->until <= now ||
+		TimestampDifferenceExceeds(now, entry->until,
+								   DatabaseRetryDelay(entry->failures));
 }
 
 /* It has succeeded. */

@@ -98,6 +98,9 @@ settle_write(Judgement *j, RowLeaf *leaf, const LeaseRow *row,
 	RowChange	change;
 
 	*slot = NULL;
+	if (j->unlocked)
+		return deletes(q, request->outcome) && WriteTryDelete(leaf) ?
+			VERDICT_OK : VERDICT_AGAIN;
 	ChangeInit(&change);
 	switch (request->outcome)
 	{
@@ -134,6 +137,25 @@ bury:
 }
 
 /*
+ * tell_group
+ *		A row of a FIFO group is not in work any more; "slot" is what it has
+ *		become, if it is still there.
+ */
+static void
+tell_group(Judgement *j, const HintRange *keys, TupleTableSlot *slot)
+{
+	LeaseRow	after = {0};
+
+	if (slot != NULL)
+		LeaseReadRow(j->q, WriterLeaf(&j->writer, slot->tts_tableOid)->attnos,
+					 slot, &after);
+	if (after.leased)
+		PendingNote(j->q, after.locked_until, keys);
+	else
+		PendingOpen(j->q, keys, 1);
+}
+
+/*
  * settle_row
  *		Settle a row that is locked and held.
  */
@@ -143,7 +165,7 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	Queue	   *q = j->q;
 	SettleRequest *request = &((Settle *) j)->requests[item];
 	Outcome		outcome = request->outcome;
-	bool		hints = OidIsValid(q->order_index);
+	bool		hints = q->told;
 	TupleTableSlot *slot;
 	HintRange	keys;
 	Verdict		verdict;
@@ -151,12 +173,17 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	if (hints)
 		KeysOfRow(q, leaf->attnos, leaf->old, &keys);
 	verdict = settle_write(j, leaf, row, request, &slot);
+	if (verdict == VERDICT_AGAIN)
+		return verdict;
 	DeltaCount(q, verdict == VERDICT_DEAD ? TOTAL_SETTLED_DEAD :
 			   outcome_totals[outcome], 1);
 	if (!hints)
 		return verdict;
 	PendingSettle(q, row, &keys);
-	if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
+	/* its group is free, or will be when it has rested */
+	if (row->grouped)
+		tell_group(j, &keys, slot);
+	else if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
 		PendingOpen(q, &keys, 1);
 	else if (slot != NULL && (outcome == OUTCOME_RETRY || outcome == OUTCOME_RELEASE))
 	{
@@ -194,7 +221,10 @@ settle_all(Settle *s)
 	for (int i = 0; i < s->j.n; i++)
 	{
 		if (deletes(q, s->requests[i].outcome))
+		{
 			rights |= ACL_DELETE;
+			s->j.try_unlocked = true;
+		}
 		if (may_remove(q, s->requests[i].outcome))
 			lock = LockTupleExclusive;
 	}

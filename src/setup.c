@@ -53,17 +53,16 @@ read_max_attempts(FunctionCallInfo fcinfo, int n)
 	return max_attempts;
 }
 
-static void
-check_fifo_retry(const char *value)
+/* is a retried head to be requeued? */
+static bool
+read_fifo_retry(const char *value)
 {
-	if (strcmp(value, "hold") == 0)
-		return;
-	if (strcmp(value, "requeue") != 0)
+	if (strcmp(value, "hold") != 0 && strcmp(value, "requeue") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid fifo_retry \"%s\"", value),
 				 errhint("Use \"hold\" or \"requeue\".")));
-	ArgRefuseLater(true, "fifo_retry => 'requeue'");
+	return strcmp(value, "requeue") == 0;
 }
 
 /*
@@ -94,12 +93,10 @@ SetupReadSettings(FunctionCallInfo fcinfo, int first, QueueSettings *settings)
 	if (!PG_ARGISNULL(first + SETTING_DEAD_GROUP))
 		settings->dead_group = ArgString(fcinfo, first + SETTING_DEAD_GROUP);
 	if (!PG_ARGISNULL(first + SETTING_FIFO))
-	{
 		settings->fifo = PG_GETARG_BOOL(first + SETTING_FIFO);
-		ArgRefuseLater(settings->fifo, "fifo");
-	}
 	if (!PG_ARGISNULL(first + SETTING_FIFO_RETRY))
-		check_fifo_retry(ArgString(fcinfo, first + SETTING_FIFO_RETRY));
+		settings->fifo_requeue =
+			read_fifo_retry(ArgString(fcinfo, first + SETTING_FIFO_RETRY));
 	if (PG_ARGISNULL(first + SETTING_DEAD_LETTER))
 		return NULL;
 	return PG_GETARG_TEXT_PP(first + SETTING_DEAD_LETTER);
@@ -264,6 +261,21 @@ check_dead_group(Oid relid, const RoleColumn *col)
 }
 
 /*
+ * A head that holds its group rests under a claim instant that nobody has.
+ */
+static void
+check_fifo(const QueueSettings *s, const RoleColumn *col)
+{
+	needs_role(col, ROLE_GROUP_KEY, "fifo");
+	if (!s->fifo_requeue && col[ROLE_CLAIMED_AT].attno == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("fifo_retry \"hold\" needs a column with role \"claimed_at\""),
+				 errdetail("It tells a message that rests from one that is leased."),
+				 errhint("Add a timestamptz column and name it in inbox_adopt: claimed_at => '...'; or use fifo_retry => 'requeue'.")));
+}
+
+/*
  * SetupCheck
  *		Do the settings fit each other and the columns?  "dead_letter" tells
  *		that the queue has, or is to have, a table or queue to bury in; a
@@ -286,6 +298,8 @@ SetupCheck(const QueueSettings *settings, Oid relid, const RoleColumn *col,
 				 errhint("Use one of them; unset the other with inbox_alter(..., reset => '{...}').")));
 	if (settings->dead_group != NULL)
 		check_dead_group(relid, col);
+	if (settings->fifo)
+		check_fifo(settings, col);
 	if (settings->retention != NO_RETENTION)
 		needs_role(col, ROLE_PROCESSED_AT, "retention");
 	if (settings->max_attempts > 0)

@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "database.h"
+#include "group.h"
 #include "hints.h"
 #include "miscadmin.h"
 #include "quickcommit.h"
@@ -64,6 +65,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
+	RequestAddinShmemSpace(add_size(WaitersShmemSize(), GroupShmemSize()));
 	RequestAddinShmemSpace(SubShmemSize());
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
@@ -83,6 +85,7 @@ startup_shmem(void)
 	SubShmemStartup(&locks[LOCK_SUBSCRIPTIONS].lock);
 	ReceiptShmemInit();
 	HintsShmemInit();
+	GroupShmemInit();
 	QuickShmemInit();
 	TotalsShmemInit();
 	WaitersShmemInit();

@@ -86,6 +86,7 @@ WaitPeek(Queue *q, WaitLook *look)
 		return false;
 	WriterBegin(&writer, q);
 	FindBegin(&finder, &writer, LeaseNow(), NULL, 1);
+	FindPeek(&finder);
 	FindWantDue(&finder);
 	while (!found && FindNext(&finder, &relid, &tid))
 	{
@@ -100,7 +101,7 @@ WaitPeek(Queue *q, WaitLook *look)
 	WriterEnd(&writer);
 	FindEnd(&finder);
 	look->next_due = FindNextDue(&finder);
-	look->selective = !finder.walking || q->settings.dead_group != NULL;
+	look->selective = FindSelective(&finder);
 	return found;
 }
 

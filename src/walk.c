@@ -28,7 +28,6 @@
 #include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "compat.h"
 #include "miscadmin.h"
 #include "pending.h"
 #include "settings.h"
@@ -79,9 +78,10 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->want_due = false;
 	w->next_due = PG_INT64_MAX;
 	w->leased.any = false;
-	w->index = index_open(q->order_index, AccessShareLock);
+	w->index = NULL;
+	w->scan = NULL;
+	w->fetch = NULL;
 	w->slot = table_slot_create(leaf->rel, NULL);
-	w->scan = BeginIndexScan(leaf->rel, w->index, SnapshotSelf, WALK_SCAN_KEYS);
 }
 
 /*
@@ -133,6 +133,7 @@ end_level(Walk *w)
 	}
 	WalkPassTo(w, &to);
 	w->scanning = false;
+	w->ahead = AHEAD_NONE;
 	if (w->want_due && QueueHas(w->q, ROLE_DUE_AT))
 		WalkScanNextDue(w);
 }
@@ -146,6 +147,7 @@ end_range(Walk *w)
 {
 	WalkPassTo(w, &current_range(w)->hi);
 	w->scanning = false;
+	w->ahead = AHEAD_NONE;
 	w->range++;
 }
 
@@ -202,7 +204,8 @@ advance(Walk *w)
 		else if (begun || (!levels && w->lower.priority > 0))
 			continue;
 		w->seen = KeyBefore(&w->from);
-		WalkScanLevel(w);
+		if (!AheadBegin(w))
+			WalkScanLevel(w);
 		return true;
 	}
 	return false;
@@ -252,6 +255,10 @@ other_share(Walk *w)
 static bool
 next_row(Walk *w)
 {
+	if (w->ahead != AHEAD_NONE && AheadNext(w))
+		return true;
+	if (!w->scanning || w->ahead == AHEAD_LEVEL_END)
+		return false;
 	while (index_getnext_tid(w->scan, ForwardScanDirection) != NULL)
 	{
 		if ((++w->steps & 0xff) == 0)
@@ -377,7 +384,13 @@ WalkEnd(Walk *w)
 		WalkPassTo(w, &w->seen);
 	WalkNoteLeased(w);
 	TotalsWalked(w->q, w->steps, w->dead, w->taken);
-	index_endscan(w->scan);
+	if (w->fetch != NULL)
+		table_index_fetch_end(w->fetch);
+	if (w->scan != NULL)
+	{
+		AheadKeep(w);
+		index_endscan(w->scan);
+		index_close(w->index, NoLock);
+	}
 	ExecDropSingleTupleTableSlot(w->slot);
-	index_close(w->index, NoLock);
 }

@@ -9,6 +9,7 @@
 #define INBOX_WALK_H
 
 #include "access/genam.h"
+#include "access/stratnum.h"
 #include "hints.h"
 #include "lease.h"
 #include "write.h"
@@ -31,8 +32,14 @@ typedef struct Walk
 	text	   *group;			/* only rows of this group_key, or NULL */
 	int			share;			/* only rows whose partition_key falls to this */
 	int			shares;			/* one of so many; 0: all */
-	Relation	index;
+	Relation	index;			/* opened by the first scan, or NULL */
 	IndexScanDesc scan;
+	int			ahead;			/* next entry of walkahead.c's copy, or: */
+#define AHEAD_NONE		(-1)	/* the index is scanned */
+#define AHEAD_LEVEL_END	(-2)	/* all that is due of the level was there */
+	uint64		serial;			/* of that copy */
+	BlockNumber blocks;			/* of the table; of use with the copy */
+	struct IndexFetchTableData *fetch;	/* likewise */
 	ScanKeyData lower_keys[2];	/* of the scan's bounds */
 	ScanKeyData upper_keys[2];
 	TupleTableSlot *slot;		/* the row at hand */
@@ -76,10 +83,19 @@ extern bool WalkIdle(Walk *w);
 extern bool WalkReserve(Walk *w);
 extern void WalkLeave(Walk *w);
 
+/* walkahead.c */
+extern bool AheadBegin(Walk *w);
+extern bool AheadNext(Walk *w);
+extern void AheadKey(const Walk *w, int64 entries, HintKey *key);
+extern void AheadKeep(Walk *w);
+
 /* walkscan.c */
 #define WALK_SCAN_KEYS	3		/* at most */
 
+extern RegProcedure WalkPriorityOperator(Oid type, StrategyNumber strategy);
 extern bool WalkRangeEnds(const Walk *w);
+extern void WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc,
+						 HintKey *key);
 extern void WalkScanLevel(Walk *w);
 extern void WalkScanAhead(Walk *w, int64 entries, HintKey *key);
 extern void WalkScanNextDue(Walk *w);

@@ -39,6 +39,7 @@ WalkReadHints(Walk *w)
 		PendingOwn(w->view.hints, &w->view.open, w->now);
 	w->range = 0;
 	w->scanning = false;
+	w->ahead = AHEAD_NONE;
 	AcceptInvalidationMessages();
 	if (!w->q->valid)
 		w->passing = false;

@@ -18,6 +18,7 @@
 #include "access/nbtree.h"
 #include "access/relscan.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"
 #include "walk.h"
@@ -30,8 +31,12 @@ put_key(ScanKey key, AttrNumber attno, StrategyNumber strategy, Oid subtype,
 						   value);
 }
 
-static RegProcedure
-priority_operator(Oid type, StrategyNumber strategy)
+/*
+ * WalkPriorityOperator
+ *		The comparison, equality or greater, of a priority with an int8.
+ */
+RegProcedure
+WalkPriorityOperator(Oid type, StrategyNumber strategy)
 {
 	bool		equal = strategy == BTEqualStrategyNumber;
 
@@ -162,9 +167,61 @@ put_priority(Walk *w, ScanKey key)
 							   InvalidOid, (Datum) 0);
 	else
 		put_key(key, 1, BTEqualStrategyNumber, INT8OID,
-				priority_operator(col->type, BTEqualStrategyNumber),
+				WalkPriorityOperator(col->type, BTEqualStrategyNumber),
 				Int64GetDatum(w->lower.priority));
 	return 1;
+}
+
+/*
+ * A walk that finds its rows in walkahead.c's copy needs no index.
+ */
+static void
+open_index(Walk *w)
+{
+	if (w->scan != NULL)
+		return;
+	w->index = index_open(w->q->order_index, AccessShareLock);
+	w->scan = BeginIndexScan(w->leaf->rel, w->index, SnapshotSelf,
+							 WALK_SCAN_KEYS);
+}
+
+static int64
+entry_value(Queue *q, IndexTuple itup, TupleDesc desc, AttrNumber *attno,
+			Role role, int64 null_value)
+{
+	RoleColumn *col = &q->col[role];
+	bool		isnull;
+	Datum		datum;
+
+	if (col->attno == 0)
+		return 0;
+	datum = index_getattr(itup, *attno, desc, &isnull);
+	(*attno)++;
+	if (isnull)
+		return null_value;
+	switch (col->type)
+	{
+		case INT2OID:
+			return DatumGetInt16(datum);
+		case INT4OID:
+			return DatumGetInt32(datum);
+		default:
+			return DatumGetInt64(datum);
+	}
+}
+
+/*
+ * WalkEntryKey
+ *		The place of an entry of the claim index whose ids are integers.
+ */
+void
+WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc, HintKey *key)
+{
+	AttrNumber	attno = 1;
+
+	key->priority = entry_value(q, itup, desc, &attno, ROLE_PRIORITY, PG_INT64_MAX);
+	key->due = entry_value(q, itup, desc, &attno, ROLE_DUE_AT, PG_INT64_MAX);
+	key->id = entry_value(q, itup, desc, &attno, ROLE_ID, 0);
 }
 
 /*
@@ -182,36 +239,12 @@ WalkScanLevel(Walk *w)
 	attno += n;
 	n += put_lower(w, &keys[n], attno);
 	n += put_upper(w, &keys[n], attno);
-	/* for WalkScanAhead */
+	open_index(w);
+	/* for WalkScanAhead and AheadKeep */
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
 	w->scanning = true;
-}
-
-static int64
-entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
-			int64 null_value)
-{
-	RoleColumn *col = &w->q->col[role];
-	bool		isnull;
-	Datum		datum;
-
-	if (col->attno == 0)
-		return 0;
-	datum = index_getattr(itup, *attno, RelationGetDescr(w->index), &isnull);
-	(*attno)++;
-	if (isnull)
-		return null_value;
-	switch (col->type)
-	{
-		case INT2OID:
-			return DatumGetInt16(datum);
-		case INT4OID:
-			return DatumGetInt32(datum);
-		default:
-			return DatumGetInt64(datum);
-	}
 }
 
 /*
@@ -223,16 +256,21 @@ entry_value(Walk *w, IndexTuple itup, AttrNumber *attno, Role role,
 void
 WalkScanAhead(Walk *w, int64 entries, HintKey *key)
 {
-	BTScanOpaque scan = (BTScanOpaque) w->scan->opaque;
-	BTScanPos	pos = &scan->currPos;
-	int			last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
-	IndexTuple	itup = (IndexTuple) (scan->currTuples +
-									 pos->items[last].tupleOffset);
-	AttrNumber	attno = 1;
+	BTScanOpaque scan;
+	BTScanPos	pos;
+	int			last;
 
-	key->priority = entry_value(w, itup, &attno, ROLE_PRIORITY, PG_INT64_MAX);
-	key->due = entry_value(w, itup, &attno, ROLE_DUE_AT, PG_INT64_MAX);
-	key->id = entry_value(w, itup, &attno, ROLE_ID, 0);
+	if (w->ahead != AHEAD_NONE)
+	{
+		AheadKey(w, entries, key);
+		return;
+	}
+	scan = (BTScanOpaque) w->scan->opaque;
+	pos = &scan->currPos;
+	last = (int) Min(pos->itemIndex + entries - 1, pos->lastItem);
+	WalkEntryKey(w->q, (IndexTuple) (scan->currTuples +
+									 pos->items[last].tupleOffset),
+				 RelationGetDescr(w->index), key);
 }
 
 /*
@@ -251,9 +289,10 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 
 	if (!first && w->lower.priority == PG_INT64_MAX)
 		return false;
+	open_index(w);
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
-				priority_operator(type, BTGreaterStrategyNumber),
+				WalkPriorityOperator(type, BTGreaterStrategyNumber),
 				Int64GetDatum(w->lower.priority));
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = first ? 0 : 1;
@@ -292,6 +331,7 @@ WalkScanNextDue(Walk *w)
 
 	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
 			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
+	open_index(w);
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);

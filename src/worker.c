@@ -251,7 +251,9 @@ reap_one(Oid relid, ReapCounts *counts)
 
 /*
  * Sleep until it is time, or until somebody announces something new here.  A
- * cancel request that arrives now has nothing to cancel.
+ * cancel request that arrives now has nothing to cancel.  Nothing is further
+ * away than an interval, unless that has been shortened meanwhile or the clock
+ * has been set back.
  */
 static void
 sleep_until(TimestampTz due, uint64 announced)
@@ -259,8 +261,10 @@ sleep_until(TimestampTz due, uint64 announced)
 	for (;;)
 	{
 		TimestampTz now = GetCurrentTimestamp();
-		long		wait = TimestampDifferenceMilliseconds(now, due);
+		long		wait;
 
+		due = Min(due, now + InboxReapInterval * INT64CONST(1000));
+		wait = TimestampDifferenceMilliseconds(now, due);
 		if (wait > 0)
 			(void) WaitLatch(MyLatch,
 							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

@@ -210,6 +210,32 @@ WriteDelete(RowWriter *w, RowLeaf *leaf)
 }
 
 /*
+ * WriteMayTryDelete
+ *		Can rows of this leaf be deleted without having been locked?
+ */
+bool
+WriteMayTryDelete(const RowLeaf *leaf)
+{
+	return leaf->direct_delete && !leaf->needs_executor;
+}
+
+/*
+ * WriteTryDelete
+ *		Delete the version in leaf->old, which is not locked.  Waits for who is
+ *		changing it.  False when it is not the newest version any more.
+ */
+bool
+WriteTryDelete(RowLeaf *leaf)
+{
+	TM_FailureData tmfd;
+
+	CheckCmdReplicaIdentity(leaf->rel, CMD_DELETE);
+	return table_tuple_delete(leaf->rel, &leaf->old->tts_tid,
+							  GetCurrentCommandId(true), GetActiveSnapshot(),
+							  InvalidSnapshot, true, &tmfd, false) == TM_Ok;
+}
+
+/*
  * WriteEnd
  *		Let go of what the writes have set up for a leaf.
  */

@@ -452,6 +452,37 @@ COMMENT ON COLUMN inbox_leases.remaining IS 'time until then';
 COMMENT ON COLUMN inbox_leases.group_key IS 'group of the message';
 GRANT SELECT ON inbox_leases TO PUBLIC;
 
+CREATE FUNCTION inbox_group_status(
+	OUT queue text,
+	OUT group_key text,
+	OUT backlog bigint,
+	OUT head text,
+	OUT head_state text,
+	OUT head_attempt int,
+	OUT head_due_at timestamptz,
+	OUT leased text,
+	OUT locked_until timestamptz
+) RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'inbox_group_status_0_1'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION inbox_group_status() IS
+'what view inbox_groups shows; use the view';
+
+CREATE VIEW inbox_groups AS
+	SELECT * FROM inbox_group_status();
+COMMENT ON VIEW inbox_groups IS
+'every group of the FIFO queues that the current user may read, by his own rights and row security; reads the tables whole';
+COMMENT ON COLUMN inbox_groups.queue IS 'schema-qualified name, quoted where SQL needs it';
+COMMENT ON COLUMN inbox_groups.group_key IS 'the group';
+COMMENT ON COLUMN inbox_groups.backlog IS 'unfinished messages of the group';
+COMMENT ON COLUMN inbox_groups.head IS 'id of the first of them in claim order';
+COMMENT ON COLUMN inbox_groups.head_state IS 'ready, expired (ready again after a lost lease), leased, resting, delayed or spent';
+COMMENT ON COLUMN inbox_groups.head_attempt IS 'the attempt that its next delivery reports; NULL where the queue does not count';
+COMMENT ON COLUMN inbox_groups.head_due_at IS 'when it is or was due';
+COMMENT ON COLUMN inbox_groups.leased IS 'id of the message in work, which need not be the head; NULL: none';
+COMMENT ON COLUMN inbox_groups.locked_until IS 'when its lease ends, or the head has rested';
+GRANT SELECT ON inbox_groups TO PUBLIC;
+
 CREATE FUNCTION inbox_subscription_status(
 	OUT name text,
 	OUT queue text,

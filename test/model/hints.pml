@@ -811,6 +811,7 @@ inline reserve()
 	goal = cur;
 	do
 	:: goal + 1 < NKEYS && goal + 1 != SPLIT && HAS(view, goal + 1) &&
+		(due[goal + 1] <= t || WITHOUT(R_NOT_DUE)) &&
 		goal + 1 < cur + arg - taken -> goal++
 	:: else -> break
 	od;

@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * group.h
+ *	  Find what may be claimed in a FIFO queue; see group.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef INBOX_GROUP_H
+#define INBOX_GROUP_H
+
+#include "access/genam.h"
+#include "access/skey.h"
+#include "lease.h"
+#include "storage/lock.h"
+#include "write.h"
+
+#define GROUP_ENDED		64		/* ended leases of one group dealt with at
+								 * once */
+#define GROUP_SCAN_KEYS	4		/* at most */
+#define GROUP_CURSOR	192		/* bytes of a group's key that are remembered */
+
+/* a place to begin at */
+typedef struct GroupCursor
+{
+	bool		known;
+	bool		loose_next;		/* it is the turn of a row without a group */
+	int			len;
+	char		key[GROUP_CURSOR];
+} GroupCursor;
+
+/* one row version */
+typedef struct GroupRow
+{
+	Oid			relid;
+	ItemPointerData tid;
+} GroupRow;
+
+/* which part of a level's groups is being gone through */
+typedef enum GroupPart
+{
+	PART_NONE,
+	PART_AFTER,					/* those after the cursor */
+	PART_UPTO,					/* those up to it, or all */
+	PART_DONE
+} GroupPart;
+
+typedef struct GroupFind
+{
+	Queue	   *q;
+	RowWriter  *w;
+	RowLeaf    *leaf;			/* of a plain table */
+	TimestampTz now;
+	text	   *only;			/* only rows of this group_key, or NULL */
+	bool		loose_only;		/* that is the dead group's */
+	bool		direct;			/* without SQL */
+	bool		peek;			/* takes no lock */
+	MemoryContext cxt;
+	TimestampTz next_due;		/* when a blocked group may be free */
+	int64		steps;			/* index entries gone to */
+	int64		dead;			/* of them, those of rows that are gone */
+	int64		taken;			/* rows */
+
+	/* the level of priority; PG_INT64_MAX stands for NULL */
+	bool		started;
+	bool		in_level;
+	int64		level;
+	bool		groups_done;
+	bool		loose_done;
+	bool		no_loose;		/* there are none on any level */
+	bool		loose_turn;
+	bool		loose_row;		/* the row returned last has no group */
+
+	/* going through the groups of the level */
+	GroupPart	part;
+	GroupCursor cursor;
+	text	   *bound;			/* the cursor's key, or NULL */
+	text	   *lower;			/* all up to this key are done, or NULL */
+	text	   *key;			/* the group at hand */
+	bool		scanning;
+	bool		passing;		/* the group at hand is decided */
+	int			passed;			/* entries of it gone to since, or dead before */
+
+	/* the lock of the group at hand */
+	LOCKTAG		tag;
+	bool		locked;
+	int			nlocked;		/* groups locked for good */
+
+	/* what the look at a group has found */
+	int64		head_level;
+	GroupRow	head_row;
+	int			nended;
+	GroupRow	ended[GROUP_ENDED]; /* not the head, but once leased */
+
+	/* groupwalk.c's own */
+	Relation	group_index;
+	Relation	head_index;
+	Relation	lease_index;
+	IndexScanDesc groups;
+	IndexScanDesc heads;
+	IndexScanDesc leases;
+	IndexScanDesc loose;
+	TupleTableSlot *slot;
+	TupleTableSlot *loose_slot;
+	bool		loose_scanning;
+
+	/* groupsql.c's own */
+	struct PortalData *portal;
+} GroupFind;
+
+extern void GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now,
+					   text *only);
+extern bool GroupNext(GroupFind *g, Oid *relid, ItemPointer tid);
+extern bool GroupTry(GroupFind *g, text *key, Oid relid, ItemPointer tid);
+extern void GroupTook(GroupFind *g, bool taken);
+extern void GroupEnd(GroupFind *g);
+extern bool GroupLeaseEnded(GroupFind *g, const LeaseRow *row, Oid relid,
+							ItemPointer tid);
+extern bool GroupIsHead(GroupFind *g, const LeaseRow *row,
+						const AttrNumber *attnos, TupleTableSlot *slot);
+
+/* groupwalk.c */
+extern bool GroupWalkUsable(RowWriter *w);
+extern void GroupWalkBegin(GroupFind *g);
+extern bool GroupWalkLevel(GroupFind *g);
+extern bool GroupWalkNext(GroupFind *g);
+extern void GroupWalkEnd(GroupFind *g);
+extern void GroupPutKey(ScanKey key, Relation index, AttrNumber attno,
+						StrategyNumber strategy, Oid subtype,
+						RegProcedure func, Datum value);
+extern void GroupPutNull(ScanKey key, AttrNumber attno);
+extern int	GroupPutLevel(GroupFind *g, ScanKey key, Relation index,
+						  AttrNumber attno);
+extern IndexScanDesc GroupScan(GroupFind *g, IndexScanDesc *scan,
+							   Relation index, Snapshot snapshot, ScanKey keys,
+							   int n, bool want_entry);
+
+/* grouplook.c */
+extern bool GroupWalkLook(GroupFind *g);
+extern bool GroupWalkLoose(GroupFind *g, ItemPointer tid);
+
+/* groupsql.c */
+extern bool GroupSqlLevel(GroupFind *g);
+extern bool GroupSqlNext(GroupFind *g);
+extern bool GroupSqlLook(GroupFind *g);
+extern bool GroupSqlLoose(GroupFind *g, Oid *relid, ItemPointer tid);
+extern void GroupSqlEndLevel(GroupFind *g);
+
+/* groupcursor.c */
+extern Size GroupShmemSize(void);
+extern void GroupShmemInit(void);
+extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
+extern void GroupCursorMove(Queue *q, int64 level, text *key);
+extern void GroupCursorTurn(Queue *q, bool loose_next);
+extern text *GroupCopyKey(GroupFind *g, const char *str, int len);
+extern void GroupFreeKey(text **key);
+extern bool GroupNextPart(GroupFind *g);
+
+#endif							/* INBOX_GROUP_H */
