@@ -65,6 +65,7 @@ static const Setting settings[] = {
 
 /* at first it connects */
 static volatile sig_atomic_t busy = true;
+
 /* nobody waits for what it commits */
 static bool quick = false;
 

@@ -303,7 +303,7 @@ inbox_settle(PG_FUNCTION_ARGS)
 {
 	Queue	   *q;
 	Settle		s;
-	SettleRequest		request;
+	SettleRequest request;
 	Datum		receipt;
 	bool		isnull;
 

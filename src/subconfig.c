@@ -276,6 +276,7 @@ Oid
 SubscriptionFindHandler(const Subscription *sub)
 {
 	FmgrInfo	flinfo;
+
 	LOCAL_FCINFO(fcinfo, 1);
 	Datum		oid;
 

@@ -137,7 +137,8 @@ static void
 put_text(Datum *values, bool *nulls, int i, const char *text)
 {
 	nulls[i] = text == NULL;
-	if (text != NULL)
+
+	if (text !=NULL)
 		values[i] = CStringGetTextDatum(text);
 }
 

@@ -230,8 +230,8 @@ static void
 rest(void)
 {
 	TimestampTz until =
-		TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-									DatabaseRetryDelay(++failures));
+	TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+								DatabaseRetryDelay(++failures));
 
 	for (;;)
 	{
