@@ -45,11 +45,11 @@ BatchClaimRows(SubWorker *w)
 }
 
 /*
- * learn
+ * BatchLearn
  *		From a transaction that went well.
  */
-static void
-learn(SubWorker *w, int messages, TimestampTz began)
+void
+BatchLearn(SubWorker *w, int messages, TimestampTz began)
 {
 	double		usecs = (double) Max(GetCurrentTimestamp() - began, 1) / Max(messages, 1);
 	int			limit = w->spurious >= MAX_SPURIOUS ? 1 : GROUP_MAX;
@@ -136,7 +136,10 @@ BatchHandle(SubWorker *w)
 		if (BatchGroupRun(&g, Min(g.first + (alone ? 1 : w->group), w->n), &error))
 		{
 			if (g.n > 0)
-				learn(w, g.n, began);
+			{
+				BatchLearn(w, g.n, began);
+				w->trust = g.nundecodable > 0 || g.again ? 0 : w->trust + g.n;
+			}
 			if (g.first == spoilt && w->spurious < MAX_SPURIOUS)
 				w->spurious++;
 			spoilt = g.spoilt ? g.next : -1;
@@ -146,6 +149,7 @@ BatchHandle(SubWorker *w)
 			continue;
 		}
 		w->group = 1;
+		w->trust = 0;
 		if (g.step == STEP_OPEN)
 		{
 			BatchLog(w, error);

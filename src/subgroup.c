@@ -73,11 +73,22 @@ add_settlement(BatchGroup *g, int item, const ErrorData *undecodable)
 }
 
 /*
- * handle
+ * BatchPatience
+ *		How long a message may take that does not have its transaction to
+ *		itself, in milliseconds.
+ */
+int
+BatchPatience(SubWorker *w)
+{
+	return w->time_limit > 0 ? Min(w->time_limit, PATIENCE_MS) : PATIENCE_MS;
+}
+
+/*
+ * BatchHandleFirst
  *		Decode and call.  A cancel that comes while this runs, strikes here.
  */
-static void
-handle(BatchGroup *g, int time_limit)
+void
+BatchHandleFirst(BatchGroup *g, int time_limit)
 {
 	int			guc_level = NewGUCNestLevel();
 	Datum		arg;
@@ -104,22 +115,20 @@ handle(BatchGroup *g, int time_limit)
 }
 
 /*
- * handle_later
+ * BatchHandleLater
  *		A message that is not the first of its transaction.
  */
-static void
-handle_later(BatchGroup *g)
+void
+BatchHandleLater(BatchGroup *g, int time_limit)
 {
 	ResourceOwner owner = CurrentResourceOwner;
 	MemoryContext cxt = CurrentMemoryContext;
-	int			limit = g->w->time_limit;
 
-	limit = limit > 0 ? Min(limit, PATIENCE_MS) : PATIENCE_MS;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		handle(g, limit);
+		BatchHandleFirst(g, time_limit);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
@@ -140,7 +149,8 @@ handle_later(BatchGroup *g)
 		CurrentResourceOwner = owner;
 		g->spoilt = g->step != STEP_DECODE &&
 			error->sqlerrcode != ERRCODE_QUERY_CANCELED;
-		g->again = g->spoilt || error->sqlerrcode == ERRCODE_QUERY_CANCELED;
+		g->again = g->spoilt || g->quick ||
+			error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 		if (!g->again)
 		{
 			BatchLog(g->w, error);
@@ -187,11 +197,11 @@ handle_items(BatchGroup *g, int end, TimestampTz until)
 		old = MemoryContextSwitchTo(g->item_cxt);
 		if (g->n == 0)
 		{
-			handle(g, w->time_limit);
+			BatchHandleFirst(g, w->time_limit);
 			add_settlement(g, g->next, NULL);
 		}
 		else
-			handle_later(g);
+			BatchHandleLater(g, BatchPatience(w));
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(g->item_cxt);
 		if (!SubSlotLeave(g->next) && !g->again)

@@ -36,6 +36,7 @@ typedef struct BatchGroup
 	bool		again;			/* that one is to begin anew, alone */
 	bool		spoilt;			/* for an error, not for its slowness */
 	bool		over;			/* no more of the batch is ours */
+	bool		quick;			/* see subquick.c */
 	Handler		handler;
 	MemoryContext item_cxt;
 	/* to be settled at the end */
@@ -46,6 +47,9 @@ typedef struct BatchGroup
 	SettleRequest *requests;
 } BatchGroup;
 
+extern void BatchHandleFirst(BatchGroup *g, int time_limit);
+extern void BatchHandleLater(BatchGroup *g, int time_limit);
+extern int	BatchPatience(SubWorker *w);
 extern bool BatchGroupRun(BatchGroup *g, int end, ErrorData **error);
 
 #endif							/* INBOX_SUBGROUP_H */
