@@ -237,7 +237,7 @@ run(BatchGroup *g, int max_rows)
 bool
 BatchQuick(SubWorker *w)
 {
-	BatchGroup	g = {.w = w, .quick = true};
+	BatchGroup	g = {.w = w,.quick = true};
 	TimestampTz began = GetCurrentTimestamp();
 	int			max_rows = Min(BatchClaimRows(w), GROUP_MAX);
 	volatile bool ran = false;
