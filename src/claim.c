@@ -276,7 +276,7 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 	ClaimBegin(&c, q, lease, sink);
 	FindBegin(&finder, &c.writer, c.now, group, max_rows);
 	/* groups are gone through in another order than that of their heads */
-	sink->sorts = q->settings.fifo && max_rows > 1 && sink->shape != SHAPE_KEPT;
+	sink->sorts = q->settings.fifo && max_rows > 1;
 	c.finder = &finder;
 	if (share != NULL)
 		FindShare(&finder, share);
@@ -297,7 +297,7 @@ ClaimRows(Queue *q, int64 max_rows, int64 lease, text *group,
 	if (look != NULL)
 	{
 		look->next_due = FindNextDue(&finder);
-		look->selective = share != NULL || FindSelective(&finder);
+		look->selective = FindSelective(&finder);
 	}
 	return taken;
 }

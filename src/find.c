@@ -92,18 +92,6 @@ FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 }
 
 /*
- * FindShare
- *		Only rows of this share are wanted; before the first of them.
- */
-void
-FindShare(Finder *f, const KeyShare *share)
-{
-	f->share = share;
-	if (f->walking)
-		WalkShare(&f->walk, share->number, share->of);
-}
-
-/*
  * FindPeek
  *		The caller only looks.
  */
@@ -112,6 +100,20 @@ FindPeek(Finder *f)
 {
 	if (f->groups != NULL)
 		f->groups->peek = true;
+}
+
+/*
+ * FindShare
+ *		Only rows of this share are wanted; before the first of them.
+ */
+void
+FindShare(Finder *f, const KeyShare *share)
+{
+	f->share = share;
+	if (f->groups != NULL)
+		f->groups->share = share;
+	else if (f->walking)
+		WalkShare(&f->walk, share);
 }
 
 /*
@@ -171,7 +173,7 @@ FindEnd(Finder *f)
 bool
 FindSelective(const Finder *f)
 {
-	if (f->group != NULL)
+	if (f->group != NULL || f->share != NULL)
 		return true;
 	if (f->groups != NULL)
 		return !f->groups->direct;
@@ -216,7 +218,7 @@ put_condition(StringInfo sql, Finder *f)
 		appendStringInfo(sql, " AND (%s IS NULL OR %s OPERATOR(pg_catalog.<>) %s)",
 						 q->colname[ROLE_GROUP_KEY], q->colname[ROLE_GROUP_KEY],
 						 quote_literal_cstr(q->settings.dead_group));
-	/* as WalkShare's */
+	/* as ShareOfOthers does it */
 	if (f->share != NULL)
 		appendStringInfo(sql, " AND (%s IS NULL OR (pg_catalog.hashtext(%s::pg_catalog.text COLLATE \"C\")"
 						 " OPERATOR(pg_catalog.&) 2147483647) OPERATOR(pg_catalog.%%) $%d"

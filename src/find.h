@@ -13,23 +13,13 @@
 #include "lease.h"
 #include "walk.h"
 
-/*
- * One of several consumers that share a queue by partition_key: it gets the
- * rows whose key falls to it, and those without a key.
- */
-typedef struct KeyShare
-{
-	int			number;			/* from 0 */
-	int			of;
-} KeyShare;
-
 typedef struct Finder
 {
 	Queue	   *q;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
-	const KeyShare *share;		/* only rows of this share, or NULL */
 	GroupFind  *groups;			/* of a FIFO queue; all below unused */
+	const KeyShare *share;		/* only rows of this share, or NULL */
 	bool		walking;		/* without SQL; all below but "walk" unused */
 	Walk		walk;
 	uint64		chunk;			/* how many rows to read at a time */
@@ -45,8 +35,8 @@ typedef struct Finder
 
 extern void FindBegin(Finder *f, RowWriter *w, TimestampTz now, text *group,
 					  int64 max_rows);
-extern void FindShare(Finder *f, const KeyShare *share);
 extern void FindPeek(Finder *f);
+extern void FindShare(Finder *f, const KeyShare *share);
 extern void FindWantDue(Finder *f);
 extern TimestampTz FindNextDue(Finder *f);
 extern bool FindNext(Finder *f, Oid *relid, ItemPointer tid);

@@ -194,6 +194,9 @@ GroupIsHead(GroupFind *g, const LeaseRow *row, const AttrNumber *attnos,
 {
 	HintRange	keys;
 
+	/* whose share the head is in takes it */
+	if (ShareOfOthers(g->share, attnos[ROLE_PARTITION_KEY], slot))
+		return false;
 	if (!LeaseClaimable(g->q, row, g->now))
 	{
 		g->next_due = Min(g->next_due, LeaseNextDue(g->q, row, g->now));

@@ -11,6 +11,7 @@
 #include "access/genam.h"
 #include "access/skey.h"
 #include "lease.h"
+#include "share.h"
 #include "storage/lock.h"
 #include "write.h"
 
@@ -51,6 +52,7 @@ typedef struct GroupFind
 	RowLeaf    *leaf;			/* of a plain table */
 	TimestampTz now;
 	text	   *only;			/* only rows of this group_key, or NULL */
+	const KeyShare *share;		/* only rows of this share, or NULL */
 	bool		loose_only;		/* that is the dead group's */
 	bool		direct;			/* without SQL */
 	bool		peek;			/* takes no lock */

@@ -37,7 +37,7 @@ scan_rows(GroupFind *g, IndexScanDesc *scan, Relation index)
 	ScanKeyData key;
 
 	GroupPutKey(&key, index, 1, BTEqualStrategyNumber, TEXTOID, F_TEXTEQ,
-			PointerGetDatum(g->key));
+				PointerGetDatum(g->key));
 	return GroupScan(g, scan, index, SnapshotAny, &key, 1, false);
 }
 
@@ -122,13 +122,13 @@ scan_loose(GroupFind *g)
 
 	if (g->loose_only)
 		GroupPutKey(&keys[n++], index, 1, BTEqualStrategyNumber, TEXTOID, F_TEXTEQ,
-				PointerGetDatum(g->only));
+					PointerGetDatum(g->only));
 	else
 		GroupPutNull(&keys[n++], 1);
 	n += GroupPutLevel(g, &keys[n], index, 2);
 	if (QueueHas(g->q, ROLE_DUE_AT))
 		GroupPutKey(&keys[n], index, n + 1, BTLessEqualStrategyNumber,
-				TIMESTAMPTZOID, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(g->now));
+					TIMESTAMPTZOID, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(g->now));
 	n += QueueHas(g->q, ROLE_DUE_AT);
 	(void) GroupScan(g, &g->loose, index, SnapshotSelf, keys, n, false);
 	g->loose_scanning = true;
@@ -153,7 +153,7 @@ next_loose_due(GroupFind *g)
 	n += GroupPutLevel(g, &keys[n], index, 2);
 	attno = n + 1;
 	GroupPutKey(&keys[n++], index, attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
-			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(g->now));
+				F_TIMESTAMPTZ_GT, TimestampTzGetDatum(g->now));
 	(void) GroupScan(g, &g->loose, index, SnapshotSelf, keys, n, true);
 	if (index_getnext_tid(g->loose, ForwardScanDirection) == NULL)
 		return;
@@ -185,7 +185,9 @@ GroupWalkLoose(GroupFind *g, ItemPointer tid)
 			continue;
 		}
 		LeaseReadRow(g->q, g->leaf->attnos, g->loose_slot, &row);
-		if (LeaseClaimable(g->q, &row, g->now))
+		if (LeaseClaimable(g->q, &row, g->now) &&
+			!ShareOfOthers(g->share, g->leaf->attnos[ROLE_PARTITION_KEY],
+						   g->loose_slot))
 		{
 			*tid = g->loose_slot->tts_tid;
 			return true;

@@ -308,7 +308,8 @@ GroupSqlLoose(GroupFind *g, Oid *relid, ItemPointer tid)
 			break;
 		leaf = row_version(g, SPI_tuptable->vals[0], SPI_tuptable->tupdesc, &row,
 						   &lease);
-		free = leaf != NULL && LeaseClaimable(g->q, &lease, g->now);
+		free = leaf != NULL && LeaseClaimable(g->q, &lease, g->now) &&
+			!ShareOfOthers(g->share, leaf->attnos[ROLE_PARTITION_KEY], leaf->old);
 		if (leaf != NULL)
 			ExecClearTuple(leaf->old);
 		SPI_freetuptable(SPI_tuptable);

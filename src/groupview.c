@@ -56,7 +56,7 @@ typedef struct ShownGroup
 typedef struct GroupEntry
 {
 	uint64		hash;			/* hash key */
-	ShownGroup	   *first;
+	ShownGroup *first;
 } GroupEntry;
 
 typedef struct Listing
@@ -75,7 +75,7 @@ find_group(Listing *l, text *key)
 	uint64		hash = hash_bytes_extended((unsigned char *) VARDATA_ANY(key),
 										   VARSIZE_ANY_EXHDR(key), 0);
 	GroupEntry *entry;
-	ShownGroup	   *g;
+	ShownGroup *g;
 	bool		found;
 
 	entry = (GroupEntry *) hash_search(l->groups, &hash, HASH_ENTER, &found);
@@ -114,7 +114,7 @@ visit_row(const AttrNumber *attnos, TupleTableSlot *slot, void *arg)
 	HintRange	keys;
 	Datum		id;
 	bool		isnull;
-	ShownGroup	   *g;
+	ShownGroup *g;
 
 	LeaseReadRow(q, attnos, slot, &row);
 	if (row.finished || !row.grouped)

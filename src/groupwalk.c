@@ -48,7 +48,7 @@ key_attno(const GroupFind *g)
 
 void
 GroupPutKey(ScanKey key, Relation index, AttrNumber attno, StrategyNumber strategy,
-		Oid subtype, RegProcedure func, Datum value)
+			Oid subtype, RegProcedure func, Datum value)
 {
 	ScanKeyEntryInitialize(key, 0, attno, strategy, subtype,
 						   index->rd_indcollation[attno - 1], func, value);
@@ -78,8 +78,8 @@ GroupPutLevel(GroupFind *g, ScanKey key, Relation index, AttrNumber attno)
 		GroupPutNull(key, attno);
 	else
 		GroupPutKey(key, index, attno, BTEqualStrategyNumber, INT8OID,
-				WalkPriorityOperator(col->type, BTEqualStrategyNumber),
-				Int64GetDatum(g->level));
+					WalkPriorityOperator(col->type, BTEqualStrategyNumber),
+					Int64GetDatum(g->level));
 	return 1;
 }
 
@@ -168,8 +168,8 @@ next_priority(GroupFind *g, int64 *priority)
 		return false;
 	if (g->started)
 		GroupPutKey(&key, g->group_index, 1, BTGreaterStrategyNumber, INT8OID,
-				WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
-				Int64GetDatum(g->level));
+					WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
+					Int64GetDatum(g->level));
 	scan = GroupScan(g, &g->groups, g->group_index, SnapshotSelf, &key,
 					 g->started ? 1 : 0, true);
 	g->scanning = false;
@@ -233,10 +233,10 @@ scan_groups(GroupFind *g)
 
 	if (g->lower != NULL)
 		GroupPutKey(&keys[n++], g->group_index, attno, BTGreaterStrategyNumber,
-				TEXTOID, F_TEXT_GT, PointerGetDatum(g->lower));
+					TEXTOID, F_TEXT_GT, PointerGetDatum(g->lower));
 	if (g->part == PART_UPTO && g->bound != NULL)
 		GroupPutKey(&keys[n++], g->group_index, attno, BTLessEqualStrategyNumber,
-				TEXTOID, F_TEXT_LE, PointerGetDatum(g->bound));
+					TEXTOID, F_TEXT_LE, PointerGetDatum(g->bound));
 	(void) GroupScan(g, &g->groups, g->group_index, SnapshotSelf, keys, n, true);
 	g->scanning = true;
 }

@@ -17,7 +17,8 @@
 /* room in the ledgers; most leases are new */
 #define NEW_COVERS		512
 #define MORE_COVERS		64
-#define NOTED_COVERS	128
+#define NOTED_COVERS	64
+#define NUM_LEDGERS		(NUM_LEASE_KINDS + NUM_NOTE_KINDS)
 #define MAX_COVERS		NEW_COVERS
 
 #define RETRY_AFTER		(100 * INT64CONST(1000))	/* 100 ms */
@@ -42,8 +43,8 @@ struct QueueHints
 	/* all else: under lock */
 	OpenSet		open;
 	OpenLog		log;
-	Ledger		entered[NUM_LEASE_KINDS];
-	Ledger		noted;			/* leases that were not entered */
+	/* of leases entered, by LeaseKind; of those noted, by NoteKind */
+	Ledger		ledger[NUM_LEDGERS];
 	uint32		shape;			/* of the table; 0: not known */
 	TimestampTz forgot;			/* leases claimed earlier may not be entered */
 	int			nretries;
@@ -54,7 +55,7 @@ struct QueueHints
 	/* the ledgers' covers; last, for memory not used is not touched */
 	Cover		new_covers[NEW_COVERS];
 	Cover		more_covers[NUM_LEASE_KINDS - 1][MORE_COVERS];
-	Cover		noted_covers[NOTED_COVERS];
+	Cover		noted_covers[NUM_NOTE_KINDS][NOTED_COVERS];
 };
 
 extern void HintsReset(QueueHints *h);

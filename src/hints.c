@@ -116,9 +116,8 @@ HintsReset(QueueHints *h)
 	OpenAll(&h->open);
 	/* whoever has read the generation must not pass anything */
 	h->log.generation += LOG_SIZE + 1;
-	for (int i = 0; i < NUM_LEASE_KINDS; i++)
-		LedgerReset(&h->entered[i]);
-	LedgerReset(&h->noted);
+	for (int i = 0; i < NUM_LEDGERS; i++)
+		LedgerReset(&h->ledger[i]);
 	distrust(h);
 	h->nretries = 0;
 	h->next_look = PG_INT64_MAX;
@@ -127,9 +126,9 @@ HintsReset(QueueHints *h)
 static void
 find_next_look(QueueHints *h)
 {
-	h->next_look = h->noted.next_look;
-	for (int i = 0; i < NUM_LEASE_KINDS; i++)
-		h->next_look = Min(h->next_look, h->entered[i].next_look);
+	h->next_look = PG_INT64_MAX;
+	for (int i = 0; i < NUM_LEDGERS; i++)
+		h->next_look = Min(h->next_look, h->ledger[i].next_look);
 	for (int i = 0; i < h->nretries; i++)
 		h->next_look = Min(h->next_look, h->retry[i].when);
 }
@@ -176,10 +175,9 @@ open_due(QueueHints *h, TimestampTz now)
 	HintRange	keys[MAX_COVERS];
 	int			n;
 
-	for (int kind = 0; kind <= NUM_LEASE_KINDS; kind++)
+	for (int kind = 0; kind < NUM_LEDGERS; kind++)
 	{
-		n = LedgerDue(kind < NUM_LEASE_KINDS ? &h->entered[kind] : &h->noted,
-					  now, keys);
+		n = LedgerDue(&h->ledger[kind], now, keys);
 		for (int i = 0; i < n; i++)
 			open_keys(h, &keys[i]);
 	}
@@ -289,6 +287,16 @@ HintsReserve(HintView *view, const HintKey *key, HintRange *run)
 	return result;
 }
 
+static void
+note_lease(QueueHints *h, NoteKind kind, TimestampTz until, TimestampTz look,
+		   const HintRange *keys, TimestampTz now)
+{
+	Ledger	   *ledger = &h->ledger[NUM_LEASE_KINDS + kind];
+
+	LedgerNote(ledger, until, look, keys, now);
+	h->next_look = Min(h->next_look, ledger->next_look);
+}
+
 /*
  * HintsLowestSince
  *		The lowest key opened since a generation; false when the log does not
@@ -312,18 +320,18 @@ HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest)
  *		when the first of them was claimed.
  */
 void
-HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
-				TimestampTz claimed, const HintRange *keys, TimestampTz now)
+HintsPassLeased(HintView *view, NoteKind kind, TimestampTz until,
+				TimestampTz look, TimestampTz claimed, const HintRange *keys,
+				TimestampTz now)
 {
 	QueueHints *h = view->hints;
 
 	if (h == NULL)
 		return;
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	for (int kind = 0; kind <= NUM_LEASE_KINDS; kind++)
+	for (int i = 0; i < NUM_LEDGERS; i++)
 	{
-		Cover	   *c = LedgerFind(kind < NUM_LEASE_KINDS ?
-								   &h->entered[kind] : &h->noted, until, keys);
+		Cover	   *c = LedgerFind(&h->ledger[i], until, keys);
 
 		if (c != NULL && c->look <= look &&
 			(c->keep || (c->count > 0 && claimed > h->forgot)))
@@ -332,8 +340,7 @@ HintsPassLeased(HintView *view, TimestampTz until, TimestampTz look,
 			return;
 		}
 	}
-	LedgerNote(&h->noted, until, look, keys, now);
-	h->next_look = Min(h->next_look, h->noted.next_look);
+	note_lease(h, kind, until, look, keys, now);
 	LWLockRelease(&h->lock);
 }
 
@@ -468,8 +475,8 @@ HintsEnter(QueueHints *h, LeaseKind kind, TimestampTz until,
 		open_keys(h, keys);
 	else
 	{
-		LedgerEnter(&h->entered[kind], until, keys, count, sum, now);
-		h->next_look = Min(h->next_look, h->entered[kind].next_look);
+		LedgerEnter(&h->ledger[kind], until, keys, count, sum, now);
+		h->next_look = Min(h->next_look, h->ledger[kind].next_look);
 	}
 	LWLockRelease(&h->lock);
 }
@@ -487,10 +494,7 @@ HintsNote(QueueHints *h, TimestampTz until, const HintRange *keys)
 	if (until <= now)
 		open_keys(h, keys);
 	else
-	{
-		LedgerNote(&h->noted, until, until, keys, now);
-		h->next_look = Min(h->next_look, h->noted.next_look);
-	}
+		note_lease(h, NOTE_LATER, until, until, keys, now);
 	LWLockRelease(&h->lock);
 }
 
@@ -505,11 +509,11 @@ HintsTakeOff(QueueHints *h, TimestampTz until, const HintRange *keys,
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 	for (int kind = 0; kind < NUM_LEASE_KINDS; kind++)
 	{
-		Cover	   *c = LedgerFind(&h->entered[kind], until, keys);
+		Cover	   *c = LedgerFind(&h->ledger[kind], until, keys);
 
 		if (c != NULL)
 		{
-			LedgerTakeOff(&h->entered[kind], c, count, sum);
+			LedgerTakeOff(&h->ledger[kind], c, count, sum);
 			break;
 		}
 	}
@@ -525,9 +529,9 @@ HintsLook(QueueHints *h, HintsState *state)
 {
 	LWLockAcquire(&h->lock, LW_SHARED);
 	state->open = h->open;
-	state->covers = h->noted.n;
-	for (int i = 0; i < NUM_LEASE_KINDS; i++)
-		state->covers += h->entered[i].n;
+	state->covers = 0;
+	for (int i = 0; i < NUM_LEDGERS; i++)
+		state->covers += h->ledger[i].n;
 	state->falls = h->open.overflows + h->overruns + h->resets;
 	LWLockRelease(&h->lock);
 }

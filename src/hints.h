@@ -31,6 +31,19 @@ typedef enum LeaseKind
 
 #define NUM_LEASE_KINDS		(LEASE_EXTENDED + 1)
 
+/*
+ * The same for a lease that a walk has met: by how often the row has been
+ * delivered.
+ */
+typedef enum NoteKind
+{
+	NOTE_FIRST,
+	NOTE_SECOND,
+	NOTE_LATER
+} NoteKind;
+
+#define NUM_NOTE_KINDS		(NOTE_LATER + 1)
+
 /* What a claim knows of the hints: rule b. */
 typedef struct HintView
 {
@@ -73,8 +86,8 @@ extern bool HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest);
 extern void HintsPass(HintView *view, const HintRange *passed);
 extern ReserveResult HintsReserve(HintView *view, const HintKey *key,
 								  HintRange *run);
-extern void HintsPassLeased(HintView *view, TimestampTz until,
-							TimestampTz look, TimestampTz claimed,
+extern void HintsPassLeased(HintView *view, NoteKind kind,
+							TimestampTz until, TimestampTz look, TimestampTz claimed,
 							const HintRange *keys, TimestampTz now);
 extern void HintsClaiming(TransactionId xid);
 extern bool HintsIsClaimer(TransactionId xid);

@@ -68,10 +68,12 @@ init_entry(QueueHints *h, int tranche)
 {
 	memset(h, 0, offsetof(QueueHints, new_covers));
 	LWLockInitialize(&h->lock, tranche);
-	LedgerInit(&h->entered[LEASE_NEW], h->new_covers, NEW_COVERS);
+	LedgerInit(&h->ledger[LEASE_NEW], h->new_covers, NEW_COVERS);
 	for (int i = LEASE_NEW + 1; i < NUM_LEASE_KINDS; i++)
-		LedgerInit(&h->entered[i], h->more_covers[i - 1], MORE_COVERS);
-	LedgerInit(&h->noted, h->noted_covers, NOTED_COVERS);
+		LedgerInit(&h->ledger[i], h->more_covers[i - 1], MORE_COVERS);
+	for (int i = 0; i < NUM_NOTE_KINDS; i++)
+		LedgerInit(&h->ledger[NUM_LEASE_KINDS + i], h->noted_covers[i],
+				   NOTED_COVERS);
 }
 
 /*

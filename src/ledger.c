@@ -25,12 +25,11 @@
  * A queue has several ledgers, so that leases of rows far apart in the claim
  * order do not share a cover, which would span all that lies between.  A
  * lease that was not entered is noted by the walk that meets it, in a ledger
- * of its own.
+ * for such.
  *
  * When all covers are used up, neighbours are joined that lie closest
  * together for how far off they are.  A joined cover is opened when the first
- * of its leases ends, and kept until the last one has: the walk notes when
- * the next one ends, and that is when the cover is looked at again.
+ * of its leases ends: the walk notes each of the others, and when that ends.
  *
  * Plain arithmetic over memory that the caller has locked; nothing here
  * allocates or raises.
@@ -264,8 +263,9 @@ LedgerTakeOff(Ledger *ledger, Cover *cover, int64 count, uint64 sum)
 /*
  * LedgerDue
  *		The keys of the covers that are to be looked at now; returns how many
- *		there are.  Covers whose time is over are done with; the others wait
- *		for the walk's note, at the latest for their end.
+ *		there are.  Covers whose time is over are done with.  The others stay
+ *		until then, so that what is taken off finds the right one; nobody counts
+ *		on them any more.
  */
 int
 LedgerDue(Ledger *ledger, TimestampTz now, HintRange *keys)
@@ -282,11 +282,11 @@ LedgerDue(Ledger *ledger, TimestampTz now, HintRange *keys)
 		if (c->look <= now)
 		{
 			keys[n++] = c->keys;
-			if (c->last <= now)
-				continue;
-			c->look = c->last;
+			c->look = COVER_OPENED;
 			c->keep = true;
 		}
+		if (c->look == COVER_OPENED && c->last <= now)
+			continue;
 		if (left < i)
 			ledger->cover[left] = *c;
 		left++;

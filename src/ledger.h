@@ -11,6 +11,8 @@
 #include "datatype/timestamp.h"
 #include "hintkey.h"
 
+#define COVER_OPENED	PG_INT64_MAX	/* they have been */
+
 /* leases that end this close together share a cover, in microseconds */
 #define LEDGER_GRAIN	1024
 
@@ -28,7 +30,7 @@ typedef struct Cover
 {
 	TimestampTz first;			/* whole grains: the interval begins here, */
 	TimestampTz last;			/* and ends before this */
-	TimestampTz look;			/* when the keys are to be opened */
+	TimestampTz look;			/* when the keys are to be opened, or: */
 	int64		count;			/* leases entered and not yet taken off */
 	uint64		sum;			/* of their hashes; zero when all are */
 	bool		keep;			/* stays until its time, whatever its count */

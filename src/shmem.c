@@ -65,8 +65,7 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
-	RequestAddinShmemSpace(add_size(WaitersShmemSize(), GroupShmemSize()));
-	RequestAddinShmemSpace(SubShmemSize());
+	RequestAddinShmemSpace(add_size(GroupShmemSize(), SubShmemSize()));
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 

@@ -125,12 +125,6 @@ SubCheckQueue(Subscription *sub, Oid handler, Queue *q)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("queue \"%s\" has no partition_key column", q->relname),
 				 errhint("Name one with inbox_adopt(..., partition_key => ...), or leave by_key out.")));
-	if (sub->by_key && q->settings.fifo)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("by_key does not go with queue \"%s\", which has FIFO groups",
-						q->relname),
-				 errhint("Messages of one group are handled in order by themselves; leave by_key out.")));
 	if (sub->group_key != NULL && !QueueHas(q, ROLE_GROUP_KEY))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -155,8 +155,6 @@ claim(SubWorker *w, WaitLook *look)
 		problem = "the owner may not execute the handler";
 	if (problem == NULL && sub->by_key && !QueueHas(q, ROLE_PARTITION_KEY))
 		problem = "the queue has no partition_key column";
-	if (problem == NULL && sub->by_key && q->settings.fifo)
-		problem = "by_key does not go with FIFO groups";
 	if (problem == NULL && group != NULL && !QueueHas(q, ROLE_GROUP_KEY))
 		problem = "the queue has no group_key column";
 	if (problem != NULL)

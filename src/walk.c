@@ -67,6 +67,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->leaf = leaf;
 	w->now = now;
 	w->group = group;
+	w->share = NULL;
 	w->max_rows = max_rows;
 	w->passing = HintsFor(q) != NULL && group == NULL &&
 		q->settings.dead_group == NULL;
@@ -89,10 +90,9 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
  *		Rows with a key that falls to another share are stepped over.
  */
 void
-WalkShare(Walk *w, int share, int shares)
+WalkShare(Walk *w, const KeyShare *share)
 {
 	w->share = share;
-	w->shares = shares;
 	w->passing = false;
 }
 
@@ -230,22 +230,6 @@ other_group(Walk *w)
 							 w->q->settings.dead_group) == 0;
 }
 
-static bool
-other_share(Walk *w)
-{
-	bool		isnull;
-	Datum		key;
-	uint32		hash;
-
-	if (w->shares == 0)
-		return false;
-	key = slot_getattr(w->slot, w->leaf->attnos[ROLE_PARTITION_KEY], &isnull);
-	if (isnull)
-		return false;
-	hash = DatumGetUInt32(DirectFunctionCall1Coll(hashtext, C_COLLATION_OID, key));
-	return (int) (hash & PG_INT32_MAX) % w->shares != w->share;
-}
-
 /*
  * next_row
  *		The next row of the scan.  Unlike index_getnext_slot this counts the
@@ -305,7 +289,9 @@ WalkNext(Walk *w, ItemPointer tid)
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);
 		if (LeaseClaimable(q, &row, w->now))
 		{
-			if (other_group(w) || other_share(w) || !WalkReserve(w))
+			if (other_group(w) ||
+				ShareOfOthers(w->share, w->leaf->attnos[ROLE_PARTITION_KEY],
+							  w->slot) || !WalkReserve(w))
 				continue;
 			*tid = w->slot->tts_tid;
 			return true;

@@ -12,12 +12,14 @@
 #include "access/stratnum.h"
 #include "hints.h"
 #include "lease.h"
+#include "share.h"
 #include "write.h"
 
-/* A run of rows with live leases, not yet noted. */
+/* A run of rows with live leases, not yet noted; all of one kind. */
 typedef struct LeasedRun
 {
 	bool		any;
+	NoteKind	kind;
 	TimestampTz until;			/* the first that ends; all in one grain */
 	TimestampTz claimed;		/* when the first was claimed, if that is
 								 * known */
@@ -30,8 +32,7 @@ typedef struct Walk
 	RowLeaf    *leaf;
 	TimestampTz now;
 	text	   *group;			/* only rows of this group_key, or NULL */
-	int			share;			/* only rows whose partition_key falls to this */
-	int			shares;			/* one of so many; 0: all */
+	const KeyShare *share;		/* only rows of this share, or NULL */
 	Relation	index;			/* opened by the first scan, or NULL */
 	IndexScanDesc scan;
 	int			ahead;			/* next entry of walkahead.c's copy, or: */
@@ -68,7 +69,7 @@ typedef struct Walk
 extern bool WalkUsable(RowLeaf *leaf, Queue *q);
 extern void WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now,
 					  text *group, int64 max_rows);
-extern void WalkShare(Walk *w, int share, int shares);
+extern void WalkShare(Walk *w, const KeyShare *share);
 extern bool WalkNext(Walk *w, ItemPointer tid);
 extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);

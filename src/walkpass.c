@@ -55,7 +55,7 @@ void
 WalkNoteLeased(Walk *w)
 {
 	if (w->leased.any && w->passing)
-		HintsPassLeased(&w->view, w->leased.until,
+		HintsPassLeased(&w->view, w->leased.kind, w->leased.until,
 						Max(w->leased.until, w->now + w->steps * PACE_USECS),
 						w->leased.claimed, &w->leased.keys, w->now);
 	w->leased.any = false;
@@ -69,13 +69,18 @@ void
 WalkAddLeased(Walk *w, const LeaseRow *row)
 {
 	LeasedRun  *run = &w->leased;
+	int64		deliveries = LeaseReported(w->q, row) - 1;
+	NoteKind	kind = deliveries <= 1 ? NOTE_FIRST :
+		deliveries == 2 ? NOTE_SECOND : NOTE_LATER;
 
 	if (run->any &&
-		LedgerGrain(run->until) != LedgerGrain(row->locked_until))
+		(kind != run->kind ||
+		 LedgerGrain(run->until) != LedgerGrain(row->locked_until)))
 		WalkNoteLeased(w);
 	if (!run->any)
 	{
 		run->any = true;
+		run->kind = kind;
 		run->until = row->locked_until;
 		run->claimed = row->claimed_at;
 		run->keys = w->keys;
@@ -165,6 +170,9 @@ WalkReserve(Walk *w)
 		return true;
 	run.lo = w->from;
 	WalkScanAhead(w, w->max_rows - w->taken, &run.hi);
+	/* a copy may tell of rows that are not due by this walk's clock */
+	if (QueueHas(w->q, ROLE_DUE_AT))
+		run.hi.due = Min(run.hi.due, w->now);
 	run.hi = KeyMin(&run.hi, &w->view.open.range[w->range].hi);
 	WalkNoteLeased(w);
 	PendingRoom();

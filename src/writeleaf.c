@@ -14,6 +14,7 @@
 #include "catalog/partition.h"
 #include "catalog/pg_trigger.h"
 #include "changed.h"
+#include "settings.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/partcache.h"
@@ -111,6 +112,24 @@ find_ways(Queue *q, Relation rel)
 }
 
 /*
+ * wants_direct
+ *		Is a table to be written directly that can be?
+ *
+ * Not with inbox.direct off.  But AFTER ROW triggers would then fire after
+ * each row instead of at the end of the call, and the setting changes no
+ * result.
+ */
+static bool
+wants_direct(Relation leaf, int16 event)
+{
+	TriggerDesc *trig = leaf->trigdesc;
+
+	return InboxDirect ||
+		(trig && (event == TRIGGER_TYPE_UPDATE ? trig->trig_update_after_row :
+				  trig->trig_delete_after_row));
+}
+
+/*
  * choose_way
  *		Which writes to this leaf need no SQL.
  */
@@ -138,8 +157,10 @@ choose_way(Queue *q, RowLeaf *leaf, Relation root)
 			WriterNeedsSql(q, rel, root, TRIGGER_TYPE_DELETE) == NULL;
 	}
 	leaf->direct_update = leaf->direct_update &&
+		wants_direct(rel, TRIGGER_TYPE_UPDATE) &&
 		QueueHasRights(q, ACL_SELECT | ACL_UPDATE);
 	leaf->direct_delete = leaf->direct_delete &&
+		wants_direct(rel, TRIGGER_TYPE_DELETE) &&
 		QueueHasRights(q, ACL_SELECT | ACL_DELETE);
 }
 

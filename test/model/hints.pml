@@ -156,12 +156,12 @@ inline open_due(t)
 		if
 		:: cover[i].used && cover[i].look <= t ->
 			open_keys(cover[i].lo, cover[i].hi, !WITHOUT(R_DUE_LOGGED));
-			cover[i].look = cover[i].last;
-			cover[i].keep = 1;
-			if
-			:: cover[i].last <= t -> forget_cover(i)
-			:: else
-			fi
+			cover[i].look = NEVER;
+			cover[i].keep = 1
+		:: else
+		fi;
+		if
+		:: cover[i].used && cover[i].look == NEVER && cover[i].last <= t -> forget_cover(i)
 		:: else
 		fi;
 		i++

@@ -292,6 +292,36 @@ sub run
 	return;
 }
 
+# --- each way is the way it says: the statement shows in an error's context
+
+$node->safe_psql('postgres', q{
+	CREATE TABLE narrow (id int PRIMARY KEY, locked_until timestamptz, claimed_at timestamptz);
+	INSERT INTO narrow VALUES (1), (2);
+	SET client_min_messages = error;
+	SELECT inbox_adopt('narrow', claimed_at => 'claimed_at');
+	SELECT FROM inbox_claim('narrow');
+	ALTER TABLE narrow ADD CHECK (locked_until < '2000-01-01') NOT VALID;
+	CREATE TABLE parent (id int PRIMARY KEY, locked_until timestamptz, claimed_at timestamptz);
+	CREATE TABLE child (n int REFERENCES parent);
+	INSERT INTO parent VALUES (1); INSERT INTO child VALUES (1);
+	SELECT inbox_adopt('parent', claimed_at => 'claimed_at');
+	SELECT FROM inbox_claim('parent')});
+for my $way ('on', 'off')
+{
+	my $sql = $way eq 'on' ? 'unlike' : 'like';
+	my $test = Test::More->can($sql);
+	my ($state, $text) = sqlstate($node, 'postgres', "SET inbox.direct = $way; SELECT inbox_claim('narrow')");
+
+	is($state, '23514', "$way: a constraint");
+	$test->($text, qr/SQL statement "UPDATE public.narrow/, "$way: a claim writes as it should");
+	($state, $text) = sqlstate($node, 'postgres',
+		"SET inbox.direct = $way; SELECT inbox_settle('parent', inbox_receipt(p)) FROM parent p");
+	is($state, '23503', "$way: a reference");
+	# when AFTER ROW triggers fire does not depend on the setting
+	unlike($text, qr/SQL statement "DELETE FROM public.parent/, "$way: no statement where rows fire triggers");
+}
+$node->safe_psql('postgres', 'DROP TABLE child, parent, narrow');
+
 srand($seed);
 run($_) for sort keys %kinds;
 $node->stop;
