@@ -1,6 +1,8 @@
 -- inbox_subscribe and its like: definitions and their errors.  What runs is
 -- tested in test/t/07*.
+SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS inbox;
+RESET client_min_messages;
 CREATE TYPE sub_job AS (n int);
 CREATE DOMAIN sub_text AS text;
 CREATE FUNCTION sub_jsonb(j jsonb) RETURNS void LANGUAGE sql AS 'SELECT';

@@ -76,7 +76,9 @@ DeliverBegin(DeliverySink *sink, FunctionCallInfo fcinfo, Queue *q,
 			 DeliveryShape shape)
 {
 	memset(sink, 0, sizeof(*sink));
-	InitMaterializedSRF(fcinfo, 0);
+	/* the other shapes have one type only */
+	InitMaterializedSRF(fcinfo,
+						shape == SHAPE_ROW ? 0 : MAT_SRF_USE_EXPECTED_DESC);
 	sink->q = q;
 	sink->shape = shape;
 	sink->cxt = CurrentMemoryContext;

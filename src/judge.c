@@ -27,6 +27,10 @@
 #include "judge.h"
 #include "locate.h"
 
+/* ids so close together, and so many of them, are found by one scan */
+#define MAX_GAP		8
+#define MIN_RUN		3
+
 const char *
 VerdictName(Verdict verdict)
 {
@@ -171,6 +175,32 @@ judge_row(Judgement *j, Locator *loc, LockTupleMode mode, const int *order,
 }
 
 /*
+ * begin_run
+ *		See how far the ids go on without great gaps from order[i]; returns the
+ *		first item that is not among them.
+ */
+static int
+begin_run(Judgement *j, Locator *loc, const int *order, int i, int n)
+{
+	int64		last = 0;
+	int			k;
+
+	if (!j->q->integer_id)
+		return n;
+	for (k = i; k < n; k++)
+	{
+		int64		id = ReceiptIntegerId(j->q, j->receipts[order[k]].id);
+
+		if (k > i && (uint64) id - (uint64) last > MAX_GAP)
+			break;
+		last = id;
+	}
+	if (k - i >= MIN_RUN)
+		LocateRun(loc, last);
+	return k;
+}
+
+/*
  * JudgeAll
  *		Judge and act; mode is how the rows are locked.
  */
@@ -179,6 +209,7 @@ JudgeAll(Judgement *j, LockTupleMode mode)
 {
 	int		   *order = palloc(j->n * sizeof(int));
 	int			n = 0;
+	int			run_end = 0;
 	Locator		loc;
 
 	for (int i = 0; i < j->n; i++)
@@ -198,6 +229,8 @@ JudgeAll(Judgement *j, LockTupleMode mode)
 								  j->receipts[order[end]].id) != 0)
 				break;
 		}
+		if (i >= run_end)
+			run_end = begin_run(j, &loc, order, i, n);
 		judge_row(j, &loc, mode, order + i, end - i);
 	}
 	LocateEnd(&loc);

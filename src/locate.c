@@ -141,6 +141,8 @@ fresh_look(Locator *loc)
 		return;
 	UnregisterSnapshot(loc->snapshot);
 	loc->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	/* its page was read before the snapshot */
+	loc->scanning_run = false;
 }
 
 static RegProcedure
@@ -157,12 +159,6 @@ equal_function(Oid type)
 		default:
 			return F_TEXTEQ;
 	}
-}
-
-static int64
-integer_id(Queue *q, Datum id)
-{
-	return q->col[ROLE_ID].type == INT4OID ? DatumGetInt32(id) : DatumGetInt64(id);
 }
 
 /*
@@ -196,7 +192,7 @@ find_known(Locator *loc, Datum id, ItemPointer tid)
 	TupleTableSlot *slot = loc->leaf->old;
 
 	if (!q->integer_id || rel->rd_tableam != GetHeapamTableAmRoutine() ||
-		!KnownTid(q, integer_id(q, id), tid))
+		!KnownTid(q, ReceiptIntegerId(q, id), tid))
 		return false;
 	if (loc->blocks == InvalidBlockNumber)
 		loc->blocks = RelationGetNumberOfBlocks(rel);
@@ -225,12 +221,17 @@ find_directly(Locator *loc, Datum id, ItemPointer tid)
 	if (loc->scan == NULL)
 	{
 		loc->index = index_open(q->id_index, AccessShareLock);
-		loc->scan = BeginIndexScan(rel, loc->index, SnapshotAny, 1);
+		loc->scan = BeginIndexScan(rel, loc->index, SnapshotAny, 2);
 	}
+	if (loc->has_run && ReceiptIntegerId(q, id) <= loc->run_last)
+		return LocateInRun(loc, ReceiptIntegerId(q, id), tid);
+	loc->scanning_run = false;
 	ScanKeyEntryInitialize(&key, 0, 1, BTEqualStrategyNumber,
 						   q->col[ROLE_ID].type,
 						   loc->index->rd_indcollation[0],
 						   equal_function(q->col[ROLE_ID].type), id);
+	loc->scan->xs_want_itup = false;
+	loc->scan->numberOfKeys = 1;
 	index_rescan(loc->scan, &key, 1, NULL, 0);
 	while (index_getnext_slot(loc->scan, ForwardScanDirection, slot))
 	{

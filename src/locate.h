@@ -33,6 +33,13 @@ typedef struct Locator
 	bool		deleting;		/* what is found will be deleted */
 	Relation	index;			/* opened when it is needed */
 	IndexScanDesc scan;
+	/* locaterun.c: a run of ids, found by one scan */
+	bool		has_run;
+	int64		run_last;		/* its last id */
+	bool		scanning_run;
+	bool		has_entry;		/* an index entry is at hand: */
+	int64		entry_id;
+	ItemPointerData entry;
 } Locator;
 
 extern TM_Result LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
@@ -47,6 +54,10 @@ extern LocateResult LocateRow(Locator *loc, Datum id, LockTupleMode mode,
 							  LockWaitPolicy policy, RowLeaf **leaf);
 extern RowLeaf *LocateUnlocked(Locator *loc, Datum id);
 extern void LocateEnd(Locator *loc);
+
+/* locaterun.c */
+extern void LocateRun(Locator *loc, int64 last);
+extern bool LocateInRun(Locator *loc, int64 id, ItemPointer tid);
 
 /* known.c */
 extern void KnownNote(Queue *q, int64 id, ItemPointer tid);

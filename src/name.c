@@ -6,6 +6,11 @@
  * A queue is named by text, resolved exactly as regclass input resolves a
  * name, because typed drivers cannot bind a regclass.
  *
+ * The name resolved last is remembered with all that the answer rests on: the
+ * user and the search path (which are compared), and what schemas and tables
+ * there are and who may use the schemas (whose catalogs' invalidations step
+ * "epoch").  An invalidation that arrives with the table's lock counts.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -19,9 +24,27 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/varlena.h"
+
+#define MAX_NAME	(2 * NAMEDATALEN)
+#define MAX_PATH	16
+
+/* the name resolved last */
+static struct
+{
+	uint64		epoch;			/* 0: there is none */
+	char		name[MAX_NAME];
+	int			len;
+	Oid			relid;
+	Oid			user;
+	Oid			path[MAX_PATH];
+	int			path_len;
+}			last;
+
+static uint64 epoch = 0;		/* 0: nobody watches the catalogs yet */
 
 /*
  * QueueParseName
@@ -69,6 +92,69 @@ unknown_table(const char *name)
 			 errhint("Create it with inbox_create.")));
 }
 
+static void
+forget_name(Datum arg, int cacheid, uint32 hashvalue)
+{
+	epoch++;
+}
+
+static void
+watch_catalogs(void)
+{
+	static const int catalogs[] = {
+		RELNAMENSP, NAMESPACEOID, AUTHOID, AUTHMEMROLEMEM, DATABASEOID
+	};
+
+	for (int i = 0; i < lengthof(catalogs); i++)
+		CacheRegisterSyscacheCallback(catalogs[i], forget_name, (Datum) 0);
+	epoch = 1;
+}
+
+/*
+ * recall
+ *		Lock the relation that this name meant last time, if it still does.
+ */
+static Oid
+recall(text *name, LOCKMODE lockmode)
+{
+	Oid			path[MAX_PATH];
+	int			len = VARSIZE_ANY_EXHDR(name);
+	Oid			relid = last.relid;
+
+	if (last.epoch != epoch || epoch == 0 || last.len != len ||
+		memcmp(last.name, VARDATA_ANY(name), len) != 0 ||
+		last.user != GetUserId() ||
+		last.path_len != fetch_search_path_array(path, MAX_PATH) ||
+		memcmp(last.path, path, last.path_len * sizeof(Oid)) != 0)
+		return InvalidOid;
+	LockRelationOid(relid, lockmode);
+	if (last.epoch == epoch)
+		return relid;
+	UnlockRelationOid(relid, lockmode);
+	return InvalidOid;
+}
+
+/*
+ * remember
+ *		A name that has been resolved, beginning when the epoch was "asked".
+ */
+static void
+remember(text *name, Oid relid, uint64 asked)
+{
+	int			len = VARSIZE_ANY_EXHDR(name);
+	int			path_len = fetch_search_path_array(last.path, MAX_PATH);
+
+	last.epoch = 0;
+	if (len > MAX_NAME || path_len > MAX_PATH)
+		return;
+	memcpy(last.name, VARDATA_ANY(name), len);
+	last.len = len;
+	last.relid = relid;
+	last.user = GetUserId();
+	last.path_len = path_len;
+	last.epoch = asked;
+}
+
 /*
  * QueueResolve
  *		Find and lock the relation a text names, as regclass input would find
@@ -77,9 +163,16 @@ unknown_table(const char *name)
 Oid
 QueueResolve(text *name, LOCKMODE lockmode)
 {
-	char	   *str = text_to_cstring(name);
-	Oid			relid;
+	char	   *str;
+	Oid			relid = recall(name, lockmode);
+	uint64		asked;
 
+	if (OidIsValid(relid))
+		return relid;
+	if (epoch == 0)
+		watch_catalogs();
+	asked = epoch;
+	str = text_to_cstring(name);
 	if (QueueNameIsOid(str))
 	{
 		relid = DatumGetObjectId(DirectFunctionCall1(oidin, CStringGetDatum(str)));
@@ -95,6 +188,7 @@ QueueResolve(text *name, LOCKMODE lockmode)
 		relid = RangeVarGetRelid(QueueParseName(name), lockmode, true);
 		if (!OidIsValid(relid))
 			unknown_table(str);
+		remember(name, relid, asked);
 	}
 	pfree(str);
 	return relid;

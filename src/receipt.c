@@ -239,6 +239,16 @@ integer_text(int64 value)
 	return str;
 }
 
+/*
+ * ReceiptIntegerId
+ *		An id of a queue whose ids are integers.
+ */
+int64
+ReceiptIntegerId(Queue *q, Datum id)
+{
+	return q->col[ROLE_ID].type == INT4OID ? DatumGetInt32(id) : DatumGetInt64(id);
+}
+
 char *
 ReceiptIdText(Queue *q, Datum id)
 {

@@ -28,6 +28,7 @@ extern bool ReceiptParseId(Queue *q, const char *str, Datum *id);
 extern int	ReceiptCompareIds(Queue *q, Datum a, Datum b);
 extern Datum ReceiptId(Queue *q, const AttrNumber *attnos,
 					   TupleTableSlot *slot);
+extern int64 ReceiptIntegerId(Queue *q, Datum id);
 extern char *ReceiptIdText(Queue *q, Datum id);
 extern void ReceiptParse(Queue *q, text *receipt, Receipt *result);
 extern int64 ReceiptNumber(Queue *q, const LeaseRow *row);

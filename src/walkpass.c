@@ -171,6 +171,9 @@ WalkReserve(Walk *w)
 		return true;
 	run.lo = w->from;
 	WalkScanAhead(w, w->max_rows - w->taken, &run.hi);
+	/* a copy may tell of rows that are not due by this walk's clock */
+	if (QueueHas(w->q, ROLE_DUE_AT))
+		run.hi.due = Min(run.hi.due, w->now);
 	run.hi = KeyMin(&run.hi, &w->view.open.range[w->range].hi);
 	WalkNoteLeased(w);
 	PendingRoom();
