@@ -15,8 +15,9 @@
  *	  Whatever goes wrong here takes back the message at hand, settles what
  *	  came before, and is found out again with a lease, where it counts;
  *
- * 2. the server has not crashed lately: a message that takes it down does so
- *	  once without being counted, and then with a lease;
+ * 2. claims need not wait for the disk (inbox.async_claim), and the server has
+ *	  not crashed lately: a message that takes it down does so once without
+ *	  being counted, as with those claims, and then with a lease;
  *
  * 3. handlings are short.  One that is not is broken off, and begins anew with a
  *	  lease;
@@ -45,6 +46,7 @@
 #include "pgstat.h"
 #include "quickcommit.h"
 #include "session.h"
+#include "settings.h"
 #include "subgroup.h"
 #include "subshared.h"
 #include "utils/builtins.h"
@@ -243,7 +245,7 @@ BatchQuick(SubWorker *w)
 	volatile bool ran = false;
 
 	if (w->claim_next || w->trust < TRUST || w->usecs > SHORT_USECS ||
-		QuickAfterCrash())
+		!InboxAsyncClaim || QuickAfterCrash())
 	{
 		w->claim_next = false;
 		return false;

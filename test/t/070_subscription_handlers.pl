@@ -240,5 +240,22 @@ is($node->safe_psql($db, "SELECT count(DISTINCT v) || ' ' || count(*) FROM eff W
 is($node->safe_psql($db, "SELECT max(n) FROM (SELECT count(DISTINCT pid) n FROM eff WHERE v LIKE 'p%' AND k = 'slow' GROUP BY substr(v, 2)::int % 5) x"), 1, 'a key stays with one process');
 unsubscribe('plain');
 
+# ---------------------------------------------------------------------------
+# FIFO groups, over several processes, with failures in between
+
+$node->safe_psql($db, q{
+	CREATE TABLE done_in (g text, n int, at timestamptz DEFAULT clock_timestamp());
+	CREATE FUNCTION h_group(j jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO done_in VALUES (j->>'g', (j->>'n')::int);
+		IF random() < 0.03 THEN RAISE EXCEPTION 'once more'; END IF; END $$;
+	SELECT inbox_create('q_fifo', fifo => true, backoff => '0 s');
+	INSERT INTO q_fifo (payload, group_key) SELECT jsonb_build_object('g', n % 13, 'n', n), n % 13 FROM generate_series(1, 600) n;
+	SELECT inbox_subscribe('q_fifo', 'q_fifo', 'h_group(jsonb)', workers => 3);
+});
+becomes('SELECT count(*) FROM q_fifo', 0, 'FIFO groups: all dealt with');
+is($node->safe_psql($db, 'SELECT count(*), count(DISTINCT n) FROM done_in'), '600|600', 'each once');
+is($node->safe_psql($db, 'SELECT count(*) FROM (SELECT n < lag(n) OVER (PARTITION BY g ORDER BY at) bad FROM done_in) x WHERE bad'), 0, 'and each group in order');
+unsubscribe('q_fifo');
+
 $node->stop;
 done_testing();

@@ -5,7 +5,7 @@
  *	  it adds the seconds that the file CLOCK_FILE holds to the time of day.
  *
  * The monotonic clock is left alone, as when somebody sets the real one.
- * Built and used by test/t/070_clock.pl.
+ * Built and used by test/t/065_clock.pl.
  *
  *-------------------------------------------------------------------------
  */
