@@ -3,9 +3,9 @@
  * claim.c
  *	  Claims: find claimable rows, lease them, deliver them.
  *
- * Each candidate is locked without waiting, or updated without waiting where
- * that does as well, in the very version that was judged claimable; a row
- * that somebody else has locked or changed since is passed over.  So a row that stays locked is one that is returned, but for
+ * Each candidate is locked without waiting, in the very version that was
+ * judged claimable; a row that somebody else has locked or changed since is
+ * passed over.  So a row that stays locked is one that is returned, but for
  * the tables written by SQL, where a trigger or policy may refuse the write
  * after the lock; there each row has a subtransaction of its own, whose
  * rollback lets go of it.
@@ -91,54 +91,24 @@ lose_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 }
 
 /*
- * lease_seen
- *		Write the lease into the version that a walk has just read, without
- *		locking it first: the update does not wait either, and fails if that
- *		version is not the newest any more.  TM_BeingModified: lock it.
- */
-static TM_Result
-lease_seen(Claim *c, RowLeaf *leaf, ItemPointer tid, LeaseRow *row)
-{
-	TupleTableSlot *seen = c->finder == NULL ? NULL : FindSeen(c->finder, tid);
-	RowChange	change;
-
-	if (seen == NULL || !WriteMayTryUpdate(leaf, seen))
-		return TM_BeingModified;
-	ExecCopySlot(leaf->old, seen);
-	LeaseReadRow(c->q, leaf->attnos, leaf->old, row);
-	ChangeTake(&change, c->q, row, c->now, c->lease);
-	return WriteTryUpdate(&c->writer, leaf, &change);
-}
-
-static TupleTableSlot *
-lease_locked(Claim *c, RowLeaf *leaf, ItemPointer tid, LeaseRow *row)
-{
-	RowChange	change;
-
-	if (LockVersion(leaf, tid, GetActiveSnapshot(), LockTupleNoKeyExclusive,
-					LockWaitSkip, 0) != TM_Ok)
-		return NULL;
-	LeaseReadRow(c->q, leaf->attnos, leaf->old, row);
-	Assert(LeaseClaimable(c->q, row, c->now));
-	ChangeTake(&change, c->q, row, c->now, c->lease);
-	return WriterUpdate(&c->writer, leaf, &change);
-}
-
-/*
  * lease_version
- *		Write the lease into this version of a row; NULL when it cannot be had.
+ *		Lock this version of a row and write the lease; NULL when it cannot be
+ *		had.
  */
 static TupleTableSlot *
 lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 {
 	LeaseRow	row;
-	TupleTableSlot *slot = NULL;
-	TM_Result	result = lease_seen(c, leaf, tid, &row);
+	RowChange	change;
+	TupleTableSlot *slot;
 
-	if (result == TM_Ok)
-		slot = leaf->new;
-	else if (result == TM_BeingModified)
-		slot = lease_locked(c, leaf, tid, &row);
+	if (LockVersion(leaf, tid, GetActiveSnapshot(), LockTupleNoKeyExclusive,
+					LockWaitSkip, 0) != TM_Ok)
+		return NULL;
+	LeaseReadRow(c->q, leaf->attnos, leaf->old, &row);
+	Assert(LeaseClaimable(c->q, &row, c->now));
+	ChangeTake(&change, c->q, &row, c->now, c->lease);
+	slot = WriterUpdate(&c->writer, leaf, &change);
 	if (slot == NULL)
 		return NULL;
 	DeltaCount(c->q, TOTAL_CLAIMED, 1);

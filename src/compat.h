@@ -105,16 +105,6 @@ typedef bool TU_UpdateIndexes;
 #define TU_None			false
 #endif
 
-/*
- * heap_update can be told not to wait, and then says that the row is being
- * changed.  No caller in the server does so, and an assertion forbids it.
- */
-#ifndef USE_ASSERT_CHECKING
-#define UPDATE_CAN_FAIL_TO_WAIT	true
-#else
-#define UPDATE_CAN_FAIL_TO_WAIT	false
-#endif
-
 /* index entries for a row just inserted */
 static inline List *
 InsertIndexTuples(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate)

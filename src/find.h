@@ -46,15 +46,4 @@ extern LeaseKind FindLeaseKind(Finder *f, const LeaseRow *row);
 extern void FindStop(Finder *f);
 extern void FindEnd(Finder *f);
 
-/*
- * The version at an address as a walk has just read it, or NULL.
- */
-static inline TupleTableSlot *
-FindSeen(Finder *f, ItemPointer tid)
-{
-	if (!f->walking || !ItemPointerEquals(&f->walk.slot->tts_tid, tid))
-		return NULL;
-	return f->walk.slot;
-}
-
 #endif							/* INBOX_FIND_H */

@@ -8,7 +8,6 @@
 #ifndef INBOX_WRITE_H
 #define INBOX_WRITE_H
 
-#include "access/tableam.h"
 #include "executor/tuptable.h"
 #include "queue.h"
 #include "utils/resowner.h"
@@ -65,9 +64,6 @@ extern void WriterEnd(RowWriter *w);
 /* writedirect.c */
 extern bool WriteNeedsExecutor(Relation rel);
 extern void WriteUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change);
-extern bool WriteMayTryUpdate(const RowLeaf *leaf, TupleTableSlot *seen);
-extern TM_Result WriteTryUpdate(RowWriter *w, RowLeaf *leaf,
-								const RowChange *change);
 extern void WriteDelete(RowWriter *w, RowLeaf *leaf);
 extern bool WriteMayTryDelete(const RowLeaf *leaf);
 extern bool WriteTryDelete(RowLeaf *leaf);

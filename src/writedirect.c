@@ -158,21 +158,6 @@ update_by_executor(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 	ExecSimpleRelationUpdate(leaf->rri, leaf->estate, &epq, leaf->old, leaf->new);
 }
 
-/*
- * index_version
- *		Make the index entries of the new version that are needed.
- */
-static void
-index_version(RowWriter *w, RowLeaf *leaf, const RowChange *change,
-			  TU_UpdateIndexes which)
-{
-	if (which == TU_None)
-		return;
-	prepare_executor(w, leaf);
-	tell_updated(leaf, change);
-	(void) UpdateIndexTuples(leaf->rri, leaf->new, leaf->estate, which);
-}
-
 static void
 update_plainly(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 {
@@ -181,17 +166,11 @@ update_plainly(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 	CheckCmdReplicaIdentity(leaf->rel, CMD_UPDATE);
 	simple_table_tuple_update(leaf->rel, &leaf->old->tts_tid, leaf->new,
 							  GetActiveSnapshot(), &indexes);
-	index_version(w, leaf, change, indexes);
-}
-
-static void
-forget_row(RowLeaf *leaf)
-{
-	if (leaf->estate == NULL)
+	if (indexes == TU_None)
 		return;
-	ResetPerTupleExprContext(leaf->estate);
-	bms_free(*leaf->updated);
-	*leaf->updated = NULL;
+	prepare_executor(w, leaf);
+	tell_updated(leaf, change);
+	(void) UpdateIndexTuples(leaf->rri, leaf->new, leaf->estate, indexes);
 }
 
 /*
@@ -207,56 +186,11 @@ WriteUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change)
 		update_by_executor(w, leaf, change);
 	else
 		update_plainly(w, leaf, change);
-	forget_row(leaf);
-}
-
-/*
- * WriteMayTryUpdate
- *		Can the version that was just seen be updated without having been
- *		locked?  Not where somebody has locked or changed it by now, nor if it
- *		is our own: the statement at hand may have inserted it, which a lock
- *		says and an update takes for an error.
- */
-bool
-WriteMayTryUpdate(const RowLeaf *leaf, TupleTableSlot *seen)
-{
-	bool		should_free;
-	HeapTupleHeader header;
-
-	if (!UPDATE_CAN_FAIL_TO_WAIT || !leaf->direct_update ||
-		leaf->needs_executor || !TTS_IS_BUFFERTUPLE(seen))
-		return false;
-	header = ExecFetchSlotHeapTuple(seen, false, &should_free)->t_data;
-	return (header->t_infomask & HEAP_XMAX_INVALID) != 0 &&
-		!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(header));
-}
-
-/*
- * WriteTryUpdate
- *		Write the next version of the row in leaf->old, which is not locked, if
- *		it is the newest.  TM_BeingModified: somebody has it locked.
- */
-TM_Result
-WriteTryUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change)
-{
-	TM_FailureData tmfd;
-	LockTupleMode mode;
-	TU_UpdateIndexes indexes;
-	TM_Result	result;
-
-	if (violates_not_null(leaf, change))
-		return TM_BeingModified;
-	new_version(w, leaf, change);
-	CheckCmdReplicaIdentity(leaf->rel, CMD_UPDATE);
-	result = table_tuple_update(leaf->rel, &leaf->old->tts_tid, leaf->new,
-								GetCurrentCommandId(true), GetActiveSnapshot(),
-								InvalidSnapshot, false, &tmfd, &mode, &indexes);
-	if (result == TM_Ok)
-	{
-		index_version(w, leaf, change, indexes);
-		forget_row(leaf);
-	}
-	return result;
+	if (leaf->estate == NULL)
+		return;
+	ResetPerTupleExprContext(leaf->estate);
+	bms_free(*leaf->updated);
+	*leaf->updated = NULL;
 }
 
 void
