@@ -78,7 +78,8 @@
  *	  what its filter hides.
  * 8. What no callback sees (changes with triggers disabled, logical
  *	  replication, restores) is found by the reaper, which reads the whole
- *	  table a stretch at a time and opens whatever is claimable but not open.
+ *	  table a stretch at a time and opens whatever is claimable but not open,
+ *	  unless a transaction that claims rows is writing it: that one will tell.
  *
  * A claim enters its leases when it commits, or is prepared; a settlement
  * takes them off when it commits; an extension moves them.

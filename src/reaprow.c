@@ -21,6 +21,8 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/subtrans.h"
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -36,6 +38,7 @@
 #include "reaprow.h"
 #include "receipt.h"
 #include "settings.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/resowner.h"
@@ -115,6 +118,24 @@ judge(const ReapPass *pass, TupleTableSlot *slot, bool *expired,
 }
 
 /*
+ * being_claimed
+ *		Is a transaction that claims rows writing this one?  It will tell of it.
+ */
+static bool
+being_claimed(TupleTableSlot *slot)
+{
+	bool		should_free;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+	uint16		infomask = tuple->t_data->t_infomask;
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+
+	return (infomask & (HEAP_XMAX_INVALID | HEAP_XMAX_IS_MULTI)) == 0 &&
+		!HEAP_XMAX_IS_LOCKED_ONLY(infomask) &&
+		TransactionIdIsInProgress(xmax) &&
+		HintsIsClaimer(SubTransGetTopmostTransaction(xmax));
+}
+
+/*
  * open_missed
  *		Rule 8 of hints.c: a claimable row whose key is not open is one that no
  *		callback has told of.
@@ -126,7 +147,8 @@ open_missed(ReapPass *pass, TupleTableSlot *slot)
 
 	KeysOfRow(pass->q, pass->attno, slot, &keys);
 	if (!OpenContains(&pass->view.open, &keys.lo) &&
-		!HintsContains(pass->view.hints, &keys.lo))
+		!HintsContains(pass->view.hints, &keys.lo) &&
+		!being_claimed(slot))
 	{
 		HintsOpen(pass->view.hints, &keys);
 		WaitersWake(HintsNumber(pass->view.hints), 1);
