@@ -100,6 +100,8 @@ FindPeek(Finder *f)
 {
 	if (f->groups != NULL)
 		f->groups->peek = true;
+	else if (f->walking)
+		f->walk.peek = true;
 }
 
 /*

@@ -75,6 +75,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "compat.h"
@@ -82,12 +83,9 @@
 #include "hints.h"
 #include "miscadmin.h"
 #include "pending.h"
-#include "settings.h"
 #include "totals.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
 
 /* advisory locks of SQL use 1 and 2 as the last field, create.c its own */
 #define GROUP_LOCK		0x1b1
@@ -112,6 +110,7 @@ GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now, text *only)
 	g->loose_only = only != NULL && LeaseInDeadGroup(q, only);
 	g->cxt = CurrentMemoryContext;
 	g->next_due = PG_INT64_MAX;
+	g->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	g->direct = GroupWalkUsable(w);
 	if (g->direct)
 		GroupWalkBegin(g);
@@ -127,11 +126,12 @@ lock_group(GroupFind *g)
 	Oid			collation = g->q->col[ROLE_GROUP_KEY].collation;
 	uint64		hash;
 
-	if (g->peek)
-		return true;
 	hash = DatumGetUInt64(DirectFunctionCall2Coll(hashtextextended, collation,
 												  PointerGetDatum(g->key),
 												  Int64GetDatum(0)));
+	g->hash = hash;
+	if (g->peek)
+		return true;
 	SET_LOCKTAG_ADVISORY(g->tag, MyDatabaseId, g->q->relid,
 						 (uint32) (hash ^ (hash >> 32)), GROUP_LOCK);
 	g->locked = TryLock(&g->tag, ExclusiveLock);
@@ -158,6 +158,8 @@ try_group(GroupFind *g)
 	if (!lock_group(g))
 		return false;
 	g->nended = 0;
+	g->spotted = false;
+	g->look_dead = 0;
 	free = g->direct ? GroupWalkLook(g) : GroupSqlLook(g);
 	if (!free)
 		unlock_group(g);
@@ -203,6 +205,7 @@ GroupIsHead(GroupFind *g, const LeaseRow *row, const AttrNumber *attnos,
 		return false;
 	}
 	KeysOfRow(g->q, attnos, slot, &keys);
+	g->head_key = keys.lo;
 	g->head_level = keys.lo.priority;
 	g->head_row.relid = slot->tts_tableOid;
 	g->head_row.tid = slot->tts_tid;
@@ -252,6 +255,8 @@ next_loose(GroupFind *g, Oid *relid, ItemPointer tid)
 	bool		found;
 
 	*relid = g->q->relid;
+	/* what was found of the groups tried before */
+	g->nended = 0;
 	found = g->direct ? GroupWalkLoose(g, tid) : GroupSqlLoose(g, relid, tid);
 	g->loose_row = true;
 	return found;
@@ -305,7 +310,6 @@ the_one(GroupFind *g, Oid *relid, ItemPointer tid)
 bool
 GroupNext(GroupFind *g, Oid *relid, ItemPointer tid)
 {
-	g->nended = 0;
 	if (g->only != NULL && !g->loose_only)
 		return the_one(g, relid, tid);
 	for (;;)
@@ -370,6 +374,7 @@ GroupTook(GroupFind *g, bool taken)
 		return;
 	if (!g->loose_row)
 	{
+		GroupSpotTook(g);
 		g->nlocked++;
 		if (g->in_level)
 			GroupCursorMove(g->q, g->level, g->key);

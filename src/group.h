@@ -10,6 +10,7 @@
 
 #include "access/genam.h"
 #include "access/skey.h"
+#include "hintkey.h"
 #include "lease.h"
 #include "share.h"
 #include "storage/lock.h"
@@ -18,7 +19,7 @@
 #define GROUP_ENDED		64		/* ended leases of one group dealt with at
 								 * once */
 #define GROUP_SCAN_KEYS	4		/* at most */
-#define GROUP_CURSOR	192		/* bytes of a group's key that are remembered */
+#define GROUP_CURSOR	128		/* bytes of a group's key that are remembered */
 
 /* a place to begin at */
 typedef struct GroupCursor
@@ -28,6 +29,15 @@ typedef struct GroupCursor
 	int			len;
 	char		key[GROUP_CURSOR];
 } GroupCursor;
+
+/* where the head of a group is, as the last claim on it has found out */
+typedef struct GroupSpot
+{
+	uint64		hash;			/* of the group's key */
+	HintKey		key;			/* nothing of the group lies before */
+	uint64		generation;		/* of the hints, when that was so */
+	TimestampTz until;			/* good for so long */
+} GroupSpot;
 
 /* one row version */
 typedef struct GroupRow
@@ -56,6 +66,7 @@ typedef struct GroupFind
 	bool		loose_only;		/* that is the dead group's */
 	bool		direct;			/* without SQL */
 	bool		peek;			/* takes no lock */
+	bool		wrote;			/* the transaction had written before */
 	MemoryContext cxt;
 	TimestampTz next_due;		/* when a blocked group may be free */
 	int64		steps;			/* index entries gone to */
@@ -79,15 +90,24 @@ typedef struct GroupFind
 	text	   *lower;			/* all up to this key are done, or NULL */
 	text	   *key;			/* the group at hand */
 	bool		scanning;
+	bool		at_entry;		/* the scan is at an entry not yet looked at */
+	bool		across;			/* it goes on to the next level by itself */
 	bool		passing;		/* the group at hand is decided */
 	int			passed;			/* entries of it gone to since, or dead before */
 
 	/* the lock of the group at hand */
+	uint64		hash;			/* of its key */
 	LOCKTAG		tag;
 	bool		locked;
 	int			nlocked;		/* groups locked for good */
 
 	/* what the look at a group has found */
+	GroupSpot	spot;			/* where it began */
+	bool		spotted;
+	bool		spottable;
+	bool		lease_ordered;	/* leases are in claim order */
+	int64		look_dead;		/* entries of rows that are gone */
+	HintKey		head_key;
 	int64		head_level;
 	GroupRow	head_row;
 	int			nended;
@@ -103,6 +123,8 @@ typedef struct GroupFind
 	IndexScanDesc loose;
 	TupleTableSlot *slot;
 	TupleTableSlot *loose_slot;
+	ScanKeyData head_members[3];	/* of the scans' lower bounds */
+	ScanKeyData lease_members[3];
 	bool		loose_scanning;
 
 	/* groupsql.c's own */
@@ -123,7 +145,6 @@ extern bool GroupIsHead(GroupFind *g, const LeaseRow *row,
 /* groupwalk.c */
 extern bool GroupWalkUsable(RowWriter *w);
 extern void GroupWalkBegin(GroupFind *g);
-extern bool GroupWalkLevel(GroupFind *g);
 extern bool GroupWalkNext(GroupFind *g);
 extern void GroupWalkEnd(GroupFind *g);
 extern void GroupPutKey(ScanKey key, Relation index, AttrNumber attno,
@@ -135,6 +156,10 @@ extern int	GroupPutLevel(GroupFind *g, ScanKey key, Relation index,
 extern IndexScanDesc GroupScan(GroupFind *g, IndexScanDesc *scan,
 							   Relation index, Snapshot snapshot, ScanKey keys,
 							   int n, bool want_entry);
+
+/* grouplevel.c */
+extern bool GroupWalkLevel(GroupFind *g);
+extern int64 GroupEntryLevel(GroupFind *g);
 
 /* grouplook.c */
 extern bool GroupWalkLook(GroupFind *g);
@@ -152,6 +177,9 @@ extern Size GroupShmemSize(void);
 extern void GroupShmemInit(void);
 extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
 extern void GroupCursorMove(Queue *q, int64 level, text *key);
+extern bool GroupSpotFind(Queue *q, uint64 hash, TimestampTz now,
+						  GroupSpot *spot);
+extern void GroupSpotTook(GroupFind *g);
 extern void GroupCursorTurn(Queue *q, bool loose_next);
 extern text *GroupCopyKey(GroupFind *g, const char *str, int len);
 extern void GroupFreeKey(text **key);

@@ -6,13 +6,15 @@
  * Groups are served in turn: a claim begins after the group that the last one
  * ended at.  So there is a cursor for each level of priority in use, or the
  * groups of one level that come late in the index would starve whenever
- * another level gets a message now and then.  A level that has none, because
- * too many are in use, begins where the queue's last claim ended.
+ * another level gets a message now and then.  With more levels in use than
+ * there is room for, those served longest ago begin with their first group.
  *
  * A cursor is a bound, never a truth: whatever it holds, each group of a level
  * is gone to once.  So it may be lost, belong to another table by now, or be
  * cut: a key longer than it has room for begins again with the first of the
  * groups whose keys begin alike.
+ *
+ * Beside the cursors are the spots of a few groups, where their heads were.
  *
  * With shared memory all backends share the cursors, and move them at each
  * group they take, so that claimers at the same time do not try the same
@@ -25,13 +27,22 @@
 #include "group.h"
 #include "hints.h"
 #include "mb/pg_wchar.h"
+#include "pending.h"
 #include "settings.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
-#define LEVELS		8			/* of a queue, with a cursor of their own */
+#define LEVELS		12			/* of a queue, with a cursor of their own */
+#define SPOTS		16			/* groups of a queue whose head is remembered */
 #define OWN_QUEUES	16			/* remembered without shared memory */
+
+/* a head is remembered that has so many dead entries before it */
+#define SPOT_DEAD		32
+/* for a second, or as much longer as it took to look at them */
+#define SPOT_TIME		USECS_PER_SEC
+#define SPOT_PACE		10		/* microseconds */
 
 typedef struct LevelCursor
 {
@@ -49,6 +60,8 @@ typedef struct QueueCursor
 	uint64		turns;
 	bool		loose_next;
 	LevelCursor level[LEVELS];
+	int			next_spot;		/* to be used again */
+	GroupSpot	spot[SPOTS];
 } QueueCursor;
 
 static QueueCursor *cursors = NULL; /* in shared memory */
@@ -121,14 +134,7 @@ GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor)
 	{
 		LevelCursor *l = &c->level[i];
 
-		if (!l->used)
-			continue;
-		if (l->level == level)
-		{
-			found = l;
-			break;
-		}
-		if (found == NULL || l->turn > found->turn)
+		if (l->used && l->level == level)
 			found = l;
 	}
 	cursor->known = found != NULL;
@@ -186,6 +192,91 @@ GroupCursorTurn(Queue *q, bool loose_next)
 
 	c->loose_next = loose_next;
 	unlock_cursor(c);
+}
+
+/*
+ * GroupSpotFind
+ *		Where the group's head was, if it cannot be before; without shared
+ *		memory nothing is remembered, as the claims of others would not show.
+ */
+bool
+GroupSpotFind(Queue *q, uint64 hash, TimestampTz now, GroupSpot *spot)
+{
+	QueueHints *hints = HintsFor(q);
+	QueueCursor *c;
+	bool		found = false;
+
+	if (cursors == NULL || hints == NULL)
+		return false;
+	c = lock_cursor(q);
+	for (int i = 0; i < SPOTS && !found; i++)
+	{
+		found = c->spot[i].hash == hash && c->spot[i].until > now;
+		if (found)
+			*spot = c->spot[i];
+	}
+	unlock_cursor(c);
+	return found && HintsNoneBefore(hints, spot->generation, &spot->key);
+}
+
+static void
+spot_keep(Queue *q, const GroupSpot *spot)
+{
+	QueueCursor *c = lock_cursor(q);
+	int			n = -1;
+
+	for (int i = 0; i < SPOTS && n < 0; i++)
+	{
+		if (c->spot[i].hash == spot->hash)
+			n = i;
+	}
+	if (n < 0)
+	{
+		n = c->next_spot;
+		c->next_spot = (n + 1) % SPOTS;
+	}
+	c->spot[n] = *spot;
+	unlock_cursor(c);
+}
+
+static void
+spot_forget(Queue *q, uint64 hash)
+{
+	QueueCursor *c = lock_cursor(q);
+
+	for (int i = 0; i < SPOTS; i++)
+	{
+		if (c->spot[i].hash == hash)
+			c->spot[i].until = 0;
+	}
+	unlock_cursor(c);
+}
+
+/*
+ * GroupSpotTook
+ *		Remember where the head was, if there is much before it that is gone.
+ *		What does not begin at the spot must take it away: see GroupWalkLook
+ *		in grouplook.c, which tells why a spot may be trusted.
+ */
+void
+GroupSpotTook(GroupFind *g)
+{
+	HintRange	passed = {KEY_FIRST, g->head_key};
+
+	if (!g->spotted && g->look_dead < SPOT_DEAD)
+	{
+		spot_forget(g->q, g->hash);
+		return;
+	}
+	g->spot.hash = g->hash;
+	g->spot.key = g->head_key;
+	if (!g->spotted)
+		g->spot.until = g->now +
+			Max(SPOT_TIME, g->look_dead * SPOT_PACE);
+	spot_keep(g->q, &g->spot);
+	/* what it had settled before would be back */
+	if (g->wrote)
+		PendingPassed(HintsFor(g->q), &passed);
 }
 
 text *

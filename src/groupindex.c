@@ -46,11 +46,11 @@ index_order(const RoleColumn *col, GroupIndex which, Role *order)
 	static const Role wanted[][MAX_ORDER] = {
 		[GROUP_INDEX_GROUPS] = {ROLE_PRIORITY, ROLE_GROUP_KEY, ROLE_DUE_AT, ROLE_ID},
 		[GROUP_INDEX_HEADS] = {ROLE_GROUP_KEY, ROLE_PRIORITY, ROLE_DUE_AT, ROLE_ID},
-		[GROUP_INDEX_LEASES] = {ROLE_GROUP_KEY},
+		[GROUP_INDEX_LEASES] = {ROLE_GROUP_KEY, ROLE_PRIORITY, ROLE_DUE_AT, ROLE_ID},
 	};
 	int			n = 0;
 
-	for (int i = 0; i < (which == GROUP_INDEX_LEASES ? 1 : MAX_ORDER); i++)
+	for (int i = 0; i < MAX_ORDER; i++)
 	{
 		if (col[wanted[which][i]].attno != 0)
 			order[n++] = wanted[which][i];
@@ -88,6 +88,10 @@ IndexIsGroup(Relation index, const RoleColumn *col, GroupIndex which)
 	AttrNumber	finished = col[ROLE_PROCESSED_AT].attno;
 	AttrNumber	until = col[ROLE_LOCKED_UNTIL].attno;
 	bool		leases = which == GROUP_INDEX_LEASES;
+
+	/* the group alone will do, but see GroupWalkLook */
+	if (leases)
+		n = 1;
 
 	if (!index->rd_index->indisvalid || index->rd_rel->relam != BTREE_AM_OID ||
 		index->rd_index->indnkeyatts < n ||

@@ -17,28 +17,87 @@
  */
 #include "postgres.h"
 
+#include "access/nbtree.h"
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "catalog/pg_type.h"
 #include "group.h"
+#include "hints.h"
 #include "miscadmin.h"
+#include "pending.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+static RegProcedure
+compare_function(Oid type)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return F_BTINT28CMP;
+		case INT4OID:
+			return F_BTINT48CMP;
+		case INT8OID:
+			return F_BTINT8CMP;
+		default:
+			return F_TIMESTAMPTZ_CMP;
+	}
+}
+
+/*
+ * put_spot
+ *		A lower bound on the claim order within the group, as one row
+ *		comparison.
+ */
+static void
+put_spot(GroupFind *g, ScanKey key, ScanKey members)
+{
+	static const Role order[] = {ROLE_PRIORITY, ROLE_DUE_AT, ROLE_ID};
+	const int64 values[] = {
+		g->spot.key.priority, g->spot.key.due, g->spot.key.id
+	};
+	int			n = 0;
+
+	for (int i = 0; i < lengthof(order); i++)
+	{
+		RoleColumn *col = &g->q->col[order[i]];
+
+		if (!QueueHas(g->q, order[i]))
+			continue;
+		ScanKeyEntryInitialize(&members[n], SK_ROW_MEMBER, n + 2,
+							   BTGreaterEqualStrategyNumber,
+							   col->type == TIMESTAMPTZOID ? TIMESTAMPTZOID : INT8OID,
+							   InvalidOid, compare_function(col->type),
+							   Int64GetDatum(values[i]));
+		n++;
+	}
+	members[n - 1].sk_flags |= SK_ROW_END;
+	memset(key, 0, sizeof(ScanKeyData));
+	key->sk_flags = SK_ROW_HEADER;
+	key->sk_attno = 2;
+	key->sk_strategy = BTGreaterEqualStrategyNumber;
+	key->sk_argument = PointerGetDatum(members);
+}
+
 /*
  * scan_rows
- *		The rows of the group at hand, by an index that begins with its key.
+ *		The rows of the group at hand, by an index that begins with its key;
+ *		from the spot on, where there is one, and the index has the order.
  */
 static IndexScanDesc
-scan_rows(GroupFind *g, IndexScanDesc *scan, Relation index)
+scan_rows(GroupFind *g, IndexScanDesc *scan, Relation index, ScanKey members,
+		  bool ordered)
 {
-	ScanKeyData key;
+	ScanKeyData keys[GROUP_SCAN_KEYS];
+	int			n = 0;
 
-	GroupPutKey(&key, index, 1, BTEqualStrategyNumber, TEXTOID, F_TEXTEQ,
+	GroupPutKey(&keys[n++], index, 1, BTEqualStrategyNumber, TEXTOID, F_TEXTEQ,
 				PointerGetDatum(g->key));
-	return GroupScan(g, scan, index, SnapshotAny, &key, 1, false);
+	if (g->spotted && ordered)
+		put_spot(g, &keys[n++], members);
+	return GroupScan(g, scan, index, SnapshotAny, keys, n, false);
 }
 
 /*
@@ -60,7 +119,10 @@ next_visible(GroupFind *g, IndexScanDesc scan, Snapshot snapshot,
 				return true;
 		}
 		else
+		{
 			g->dead++;
+			g->look_dead++;
+		}
 	}
 	return false;
 }
@@ -72,7 +134,8 @@ next_visible(GroupFind *g, IndexScanDesc scan, Snapshot snapshot,
 static bool
 look_leases(GroupFind *g, Snapshot snapshot)
 {
-	IndexScanDesc scan = scan_rows(g, &g->leases, g->lease_index);
+	IndexScanDesc scan = scan_rows(g, &g->leases, g->lease_index, g->lease_members,
+								   g->lease_ordered);
 	LeaseRow	row;
 
 	while (next_visible(g, scan, snapshot, &row))
@@ -90,7 +153,7 @@ look_leases(GroupFind *g, Snapshot snapshot)
 static bool
 look_head(GroupFind *g, Snapshot snapshot)
 {
-	IndexScanDesc scan = scan_rows(g, &g->heads, g->head_index);
+	IndexScanDesc scan = scan_rows(g, &g->heads, g->head_index, g->head_members, true);
 	LeaseRow	row;
 
 	if (!next_visible(g, scan, snapshot, &row))
@@ -101,12 +164,39 @@ look_head(GroupFind *g, Snapshot snapshot)
 /*
  * GroupWalkLook
  *		Steps 2 to 4, for the group at hand.
+ *
+ * An old snapshot keeps the entries of all that was settled in front of the
+ * head.  Behind so many the look does not begin with the group, but at the
+ * spot where the last claim on it took the head.  That is as good if nothing
+ * of the group has come before it since, and nothing before it is leased:
+ *
+ * - Whatever makes rows that are not leased, there as anywhere, tells the
+ *	 hints when it has committed (rule 1 of hints.c), and its key is lower than
+ *	 the spot's: HintsNoneBefore.  What has not been told yet has come later.
+ * - When the head was taken no row before it was unfinished, for it was the
+ *	 head.  A lease before it can only be that of a row that has come since and
+ *	 has been claimed; and that claim has moved the spot to where it was, or
+ *	 taken it away, while it had the group's lock.
+ * - A transaction that had settled rows of the group before it took the head
+ *	 brings them back, leases and all, if it aborts; it then opens all keys up
+ *	 to the spot, before it lets go of the lock (rule 4).
+ *
+ * What nobody tells (see rule 8) waits until the spot is too old.
  */
 bool
 GroupWalkLook(GroupFind *g)
 {
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	bool		free = look_leases(g, snapshot) && look_head(g, snapshot);
+	QueueHints *hints = HintsFor(g->q);
+	uint64		generation = hints != NULL ? HintsGeneration(hints) : 0;
+	Snapshot	snapshot;
+	bool		free;
+
+	g->spotted = g->spottable && hints != NULL && !PendingUntold(hints) &&
+		GroupSpotFind(g->q, g->hash, g->now, &g->spot);
+	/* read before, so that what is told meanwhile is told of the new spot */
+	g->spot.generation = generation;
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	free = look_leases(g, snapshot) && look_head(g, snapshot);
 
 	ExecClearTuple(g->slot);
 	UnregisterSnapshot(snapshot);

@@ -9,8 +9,8 @@
  *	  (group_key, priority, due_at, id) to find a group's head, and the rows
  *	  without a group in their order; the same index where there is no
  *	  priority;
- *	  (group_key) of the rows with a lease, to find those of a group in one
- *	  step, however large the group.
+ *	  the same of the rows with a lease, to find those of a group in one step,
+ *	  however large the group; on (group_key) alone it will do.
  *
  * Going through the groups is stepping over index entries, and a descent past
  * the group where it has more than a few.  Its key is read from the entry.
@@ -93,6 +93,26 @@ GroupWalkUsable(RowWriter *w)
 		WriterLeaf(w, q->relid)->direct_update;
 }
 
+/*
+ * Has the index the columns of a head index, in that order?
+ */
+static bool
+is_ordered(const GroupFind *g, Relation index)
+{
+	int			n = 2 + QueueHas(g->q, ROLE_PRIORITY) + QueueHas(g->q, ROLE_DUE_AT);
+
+	if (index->rd_index->indnkeyatts < n)
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		if (index->rd_index->indkey.values[i] !=
+			g->head_index->rd_index->indkey.values[i] ||
+			index->rd_indoption[i] != 0)
+			return false;
+	}
+	return true;
+}
+
 void
 GroupWalkBegin(GroupFind *g)
 {
@@ -106,6 +126,10 @@ GroupWalkBegin(GroupFind *g)
 	g->lease_index = index_open(q->lease_index, AccessShareLock);
 	g->slot = table_slot_create(rel, NULL);
 	g->loose_slot = table_slot_create(rel, NULL);
+	g->lease_ordered = is_ordered(g, g->lease_index);
+	g->spottable = q->integer_id &&
+		(!QueueHas(q, ROLE_PRIORITY) || q->col[ROLE_PRIORITY].notnull) &&
+		(!QueueHas(q, ROLE_DUE_AT) || q->col[ROLE_DUE_AT].notnull);
 }
 
 /*
@@ -151,76 +175,6 @@ GroupWalkEnd(GroupFind *g)
 }
 
 /*
- * next_priority
- *		The lowest priority that any index entry has, of all or above the
- *		level's; dead entries count, which costs a scan of nothing.
- */
-static bool
-next_priority(GroupFind *g, int64 *priority)
-{
-	RoleColumn *col = &g->q->col[ROLE_PRIORITY];
-	IndexScanDesc scan;
-	ScanKeyData key;
-	bool		isnull;
-	Datum		datum;
-
-	if (g->started && g->level == PG_INT64_MAX)
-		return false;
-	if (g->started)
-		GroupPutKey(&key, g->group_index, 1, BTGreaterStrategyNumber, INT8OID,
-					WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
-					Int64GetDatum(g->level));
-	scan = GroupScan(g, &g->groups, g->group_index, SnapshotSelf, &key,
-					 g->started ? 1 : 0, true);
-	g->scanning = false;
-	*priority = PG_INT64_MAX;
-	if (index_getnext_tid(scan, ForwardScanDirection) == NULL)
-		/* entries with NULL satisfy no comparison */
-		return g->started && !col->notnull;
-	datum = index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull);
-	if (!isnull)
-		*priority = col->type == INT2OID ? DatumGetInt16(datum) :
-			col->type == INT4OID ? DatumGetInt32(datum) : DatumGetInt64(datum);
-	return true;
-}
-
-/*
- * any_loose
- *		Has the index an entry of a row without a group?
- */
-static bool
-any_loose(GroupFind *g)
-{
-	IndexScanDesc scan;
-	ScanKeyData key;
-
-	GroupPutNull(&key, 1);
-	scan = GroupScan(g, &g->loose, g->head_index, SnapshotSelf, &key, 1, false);
-	return index_getnext_tid(scan, ForwardScanDirection) != NULL;
-}
-
-/*
- * GroupWalkLevel
- *		Go to the first or next level; false when there is none.
- */
-bool
-GroupWalkLevel(GroupFind *g)
-{
-	if (!g->started)
-		g->no_loose = !g->loose_only && !any_loose(g);
-	if (QueueHas(g->q, ROLE_PRIORITY))
-	{
-		if (!next_priority(g, &g->level))
-			return false;
-	}
-	else if (g->started)
-		return false;
-	g->started = true;
-	g->loose_scanning = false;
-	return true;
-}
-
-/*
  * scan_groups
  *		Begin, or go on with, a part of the level's groups, behind g->lower.
  */
@@ -239,6 +193,44 @@ scan_groups(GroupFind *g)
 					TEXTOID, F_TEXT_LE, PointerGetDatum(g->bound));
 	(void) GroupScan(g, &g->groups, g->group_index, SnapshotSelf, keys, n, true);
 	g->scanning = true;
+	g->at_entry = g->across = false;
+}
+
+/*
+ * next_entry
+ *		Go to the next entry of the level; false at its end.
+ */
+static bool
+next_entry(GroupFind *g)
+{
+	if ((++g->steps & 0xff) == 0)
+		CHECK_FOR_INTERRUPTS();
+	if (!g->at_entry &&
+		index_getnext_tid(g->groups, ForwardScanDirection) == NULL)
+		return false;
+	g->at_entry = g->across && GroupEntryLevel(g) != g->level;
+	return !g->at_entry;
+}
+
+/*
+ * is_due
+ *		May a row of the group at hand be due, of all those that come with the
+ *		entry and behind it on this level?
+ */
+static bool
+is_due(GroupFind *g)
+{
+	bool		isnull;
+	Datum		datum;
+
+	if (!QueueHas(g->q, ROLE_DUE_AT))
+		return true;
+	datum = index_getattr(g->groups->xs_itup, key_attno(g) + 1,
+						  g->groups->xs_itupdesc, &isnull);
+	if (isnull || DatumGetTimestampTz(datum) <= g->now)
+		return !isnull;
+	g->next_due = Min(g->next_due, DatumGetTimestampTz(datum));
+	return false;
 }
 
 static bool
@@ -301,6 +293,11 @@ meet(GroupFind *g, text *key)
 		}
 		return false;
 	}
+	if (!is_due(g))
+	{
+		g->passing = true;
+		return false;
+	}
 	if (!index_fetch_heap(g->groups, g->slot))
 	{
 		g->dead++;
@@ -335,11 +332,13 @@ GroupWalkNext(GroupFind *g)
 		{
 			if (g->lower == NULL && !GroupNextPart(g))
 				return false;
-			scan_groups(g);
+			/* all of a level, which the scan has come to */
+			g->across = g->at_entry && g->lower == NULL && g->bound == NULL;
+			g->scanning = g->across;
+			if (!g->across)
+				scan_groups(g);
 		}
-		if ((++g->steps & 0xff) == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (index_getnext_tid(g->groups, ForwardScanDirection) != NULL)
+		if (next_entry(g))
 			datum = index_getattr(g->groups->xs_itup, key_attno(g),
 								  g->groups->xs_itupdesc, &isnull);
 		if (isnull)

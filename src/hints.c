@@ -536,6 +536,37 @@ HintsLook(QueueHints *h, HintsState *state)
 	LWLockRelease(&h->lock);
 }
 
+/*
+ * HintsGeneration
+ *		To be read before looking at rows: rule 2.
+ */
+uint64
+HintsGeneration(QueueHints *h)
+{
+	uint64		generation;
+
+	LWLockAcquire(&h->lock, LW_SHARED);
+	generation = h->log.generation;
+	LWLockRelease(&h->lock);
+	return generation;
+}
+
+/*
+ * HintsNoneBefore
+ *		Has nothing before this key been opened since?
+ */
+bool
+HintsNoneBefore(QueueHints *h, uint64 generation, const HintKey *key)
+{
+	HintKey		lowest;
+	bool		known;
+
+	LWLockAcquire(&h->lock, LW_SHARED);
+	known = LogLowestSince(&h->log, generation, &lowest);
+	LWLockRelease(&h->lock);
+	return known && KeyCompare(&lowest, key) >= 0;
+}
+
 bool
 HintsContains(QueueHints *h, const HintKey *key)
 {

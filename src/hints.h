@@ -81,6 +81,9 @@ extern void HintsForgetGone(List *relids);
 extern void HintsForgetDatabase(Oid database);
 extern void HintsOpenDatabase(void);
 
+extern uint64 HintsGeneration(QueueHints *hints);
+extern bool HintsNoneBefore(QueueHints *hints, uint64 generation,
+							const HintKey *key);
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
 extern bool HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest);
 extern void HintsPass(HintView *view, const HintRange *passed);

@@ -13,6 +13,7 @@
  *	  an extension		commit: enter, take off
  *	  a settlement		commit: take off
  *	  rows made ready	commit: open their keys
+ *	  a group freed		commit: wake
  *	  leases by hand	commit: note them
  *	  keys passed		abort: open them (rule 4)
  *
@@ -54,6 +55,7 @@ typedef enum PendingKind
 	PENDING_TAKE_OFF,
 	PENDING_NOTE,
 	PENDING_OPEN,
+	PENDING_WAKE,
 	PENDING_OPEN_ALL,
 	PENDING_PASSED
 } PendingKind;
@@ -282,6 +284,18 @@ PendingOpen(Queue *q, const HintRange *keys, int64 rows)
 }
 
 /*
+ * PendingWake
+ *		A row that is gone was in the way of another: its FIFO group is free.
+ */
+void
+PendingWake(Queue *q)
+{
+	HintRange	none = {KEY_LAST, KEY_LAST};
+
+	add(PENDING_WAKE, HintsFor(q), LEASE_NEW, 0, 0, &none, 1, 0);
+}
+
+/*
  * PendingNote
  *		A lease that no claim has made, or that somebody has rewritten.
  */
@@ -300,6 +314,25 @@ void
 PendingPassed(QueueHints *hints, const HintRange *keys)
 {
 	add(PENDING_PASSED, hints, LEASE_NEW, 0, 0, keys, 1, 0);
+}
+
+/*
+ * PendingUntold
+ *		Has this transaction made rows that are not leased, or leased rows by
+ *		hand, which nobody is told of yet?  It sees them already.
+ */
+bool
+PendingUntold(QueueHints *hints)
+{
+	for (int i = 0; i < nentries; i++)
+	{
+		if (entries[i].hints == hints &&
+			(entries[i].kind == PENDING_OPEN ||
+			 entries[i].kind == PENDING_OPEN_ALL ||
+			 entries[i].kind == PENDING_NOTE))
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -414,6 +447,9 @@ tell_commit(const PendingEntry *e)
 			HintsOpen(e->hints, &e->keys);
 			WaitersWakeLater(HintsNumber(e->hints), e->count);
 			break;
+		case PENDING_WAKE:
+			WaitersWakeLater(HintsNumber(e->hints), e->count);
+			break;
 		case PENDING_OPEN_ALL:
 			HintsOpenAll(e->hints);
 			if (naltered < MAX_ALTERED)
@@ -448,10 +484,15 @@ tell_prepare(const PendingEntry *e)
 			tell_commit(e);
 			break;
 		case PENDING_TAKE_OFF:
+		case PENDING_WAKE:
+			break;
+		case PENDING_PASSED:
+			/* at once, too: the spots of groups must not outlive it */
+			HintsOpen(e->hints, &e->keys);
+			HintsWatch(e->hints, &e->keys, prepared_xid);
 			break;
 		case PENDING_OPEN:
 		case PENDING_OPEN_ALL:
-		case PENDING_PASSED:
 			HintsWatch(e->hints, &e->keys, prepared_xid);
 			break;
 	}

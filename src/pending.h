@@ -22,8 +22,10 @@ extern void PendingExtend(Queue *q, const LeaseRow *before,
 extern void PendingSettle(Queue *q, const LeaseRow *row,
 						  const HintRange *keys);
 extern void PendingOpen(Queue *q, const HintRange *keys, int64 rows);
+extern void PendingWake(Queue *q);
 extern void PendingNote(Queue *q, TimestampTz until, const HintRange *keys);
 extern void PendingPassed(QueueHints *hints, const HintRange *keys);
+extern bool PendingUntold(QueueHints *hints);
 extern void PendingOpenAll(Oid relid);
 extern void PendingRoom(void);
 extern bool PendingOwns(QueueHints *hints, const HintKey *key,

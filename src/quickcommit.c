@@ -85,6 +85,17 @@ QuickShmemInit(void)
 }
 
 /*
+ * QuickAfterCrash
+ *		Has the server come up from a crash just now?  Without shared memory
+ *		nobody knows.
+ */
+bool
+QuickAfterCrash(void)
+{
+	return shared == NULL || GetCurrentTimestamp() < shared->durable_until;
+}
+
+/*
  * QuickEnter
  *		A claim or an extension is about to read and write.
  */

@@ -15,5 +15,6 @@ extern void QuickShmemInit(void);
 extern void QuickEnter(void);
 extern void QuickLeave(void);
 extern void QuickDirty(void);
+extern bool QuickAfterCrash(void);
 
 #endif							/* INBOX_QUICKCOMMIT_H */

@@ -134,18 +134,6 @@ open_missed(ReapPass *pass, TupleTableSlot *slot)
 }
 
 /*
- * A head that is buried, or its ended lease, was in the way of the next.
- */
-static void
-group_freed(ReapPass *pass, RowLeaf *leaf)
-{
-	HintRange	keys;
-
-	KeysOfRow(pass->q, leaf->attnos, leaf->old, &keys);
-	PendingOpen(pass->q, &keys, 1);
-}
-
-/*
  * Lock one row, judge it again and act.  Returns false when there was nothing
  * to do.
  */
@@ -165,8 +153,9 @@ reap_row(ReapPass *pass, RowWriter *writer, RowLeaf *leaf,
 		case LEAVE:
 			return false;
 		case BURY:
+			/* its group is free */
 			if (pass->q->settings.fifo)
-				group_freed(pass, leaf);
+				PendingWake(pass->q);
 			BuryRow(pass->q, leaf, CAUSE_LEASE_LOST, NULL, true);
 			done->buried++;
 			break;

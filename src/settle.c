@@ -142,17 +142,26 @@ bury:
  *		become, if it is still there.
  */
 static void
-tell_group(Judgement *j, const HintRange *keys, TupleTableSlot *slot)
+tell_group(Judgement *j, TupleTableSlot *slot)
 {
-	LeaseRow	after = {0};
+	AttrNumber *attnos;
+	LeaseRow	after;
+	HintRange	keys;
 
-	if (slot != NULL)
-		LeaseReadRow(j->q, WriterLeaf(&j->writer, slot->tts_tableOid)->attnos,
-					 slot, &after);
-	if (after.leased)
-		PendingNote(j->q, after.locked_until, keys);
+	if (slot == NULL)
+	{
+		PendingWake(j->q);
+		return;
+	}
+	attnos = WriterLeaf(&j->writer, slot->tts_tableOid)->attnos;
+	LeaseReadRow(j->q, attnos, slot, &after);
+	KeysOfRow(j->q, attnos, slot, &keys);
+	if (after.finished)
+		PendingWake(j->q);
+	else if (after.leased)
+		PendingNote(j->q, after.locked_until, &keys);
 	else
-		PendingOpen(j->q, keys, 1);
+		PendingOpen(j->q, &keys, 1);
 }
 
 /*
@@ -182,7 +191,7 @@ settle_row(Judgement *j, RowLeaf *leaf, const LeaseRow *row, int item)
 	PendingSettle(q, row, &keys);
 	/* its group is free, or will be when it has rested */
 	if (row->grouped)
-		tell_group(j, &keys, slot);
+		tell_group(j, slot);
 	else if (verdict == VERDICT_DEAD && q->settings.dead_group != NULL)
 		PendingOpen(q, &keys, 1);
 	else if (slot != NULL && (outcome == OUTCOME_RETRY || outcome == OUTCOME_RELEASE))

@@ -1,98 +1,31 @@
 /*-------------------------------------------------------------------------
  *
  * subbatch.c
- *	  Handle a batch: effects and settlement in one transaction, each message
- *	  once or not at all.
+ *	  Handle a batch, by and by, and hand back what is left of it.
  *
- * A transaction costs more than a small handler, so several messages are
- * handled in one and settled together at its end.  That must not be seen:
- *
- * 1. An error counts only if its message was the first in its transaction.
- *	  Else the handling is undone (each later one has a subtransaction), what
- *	  came before is settled and committed, and the message begins anew in a
- *	  transaction of its own.  So no message fails for what another one has
- *	  left behind in the transaction: a lock, a temporary table.
- *
- * 2. Deferred constraints are checked before the settlements.  When that, the
- *	  settlements or the commit fails, all is undone, and each message has
- *	  a transaction to itself.
- *
- * 3. Effects do not wait long to be seen: after some milliseconds the
- *	  transaction ends, and how many messages the next one takes goes by how
- *	  long they took lately.  It begins with one.  A later message that takes
- *	  long is broken off, and by rule 1 begins anew.
- *
- * 4. Settings that a handler changes are put back when it is over.
- *
- * A message whose lease was lost has another holder, or had one.  Its
- * settlement finds that out under the row's lock and takes the effects back;
- * most often the keeper has told before, and has it cancelled.
- *
- * How a failure is settled is in subsettle.c.
+ * How many messages share a transaction, and how many are claimed at a time,
+ * goes by how long they took lately: both begin with one.  What failed in
+ * company begins anew, alone (the rules are in subgroup.c); what fails alone has
+ * failed (subsettle.c).
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "compat.h"
 #include "errors.h"
-#include "handler.h"
 #include "miscadmin.h"
-#include "owner.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "settings.h"
-#include "settle.h"
 #include "storage/latch.h"
+#include "subgroup.h"
 #include "subshared.h"
-#include "subworker.h"
-#include "tcop/tcopprot.h"
-#include "utils/builtins.h"
-#include "utils/guc.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
-#include "utils/snapmgr.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
-/* a transaction is not to take longer, nor a batch */
-#define GROUP_USECS		10000
+/* a batch is not to take longer, in microseconds */
 #define BATCH_USECS		100000
-/* a message behind others in its transaction that takes longer begins anew */
-#define PATIENCE_MS		100
-/* each may have a transaction id of its own; a backend caches 64 */
-#define MAX_GROUP		50
 /* how often a handling may fail only in company before it gets none */
 #define MAX_SPURIOUS	3
-
-typedef enum Step
-{
-	STEP_OPEN,
-	STEP_DECODE,
-	STEP_HANDLE,
-	STEP_SETTLE
-} Step;
-
-/* The messages of one transaction. */
-typedef struct BatchGroup
-{
-	SubWorker  *w;
-	int			first;
-	int			next;			/* the one at hand, or to come */
-	Step		step;
-	bool		again;			/* that one is to begin anew, alone */
-	bool		spoilt;			/* for an error, not for its slowness */
-	bool		over;			/* no more of the batch is ours */
-	Handler		handler;
-	MemoryContext item_cxt;
-	/* to be settled at the end */
-	int			n;
-	int			nhandled;
-	int			nundecodable;
-	int		   *items;
-	SettleRequest *requests;
-} BatchGroup;
 
 /*
  * BatchClaimRows
@@ -112,14 +45,14 @@ BatchClaimRows(SubWorker *w)
 }
 
 /*
- * learn
+ * BatchLearn
  *		From a transaction that went well.
  */
-static void
-learn(SubWorker *w, int messages, TimestampTz began)
+void
+BatchLearn(SubWorker *w, int messages, TimestampTz began)
 {
 	double		usecs = (double) Max(GetCurrentTimestamp() - began, 1) / Max(messages, 1);
-	int			limit = w->spurious >= MAX_SPURIOUS ? 1 : MAX_GROUP;
+	int			limit = w->spurious >= MAX_SPURIOUS ? 1 : GROUP_MAX;
 
 	/* slowness is learnt at once, speed by and by */
 	w->usecs = w->usecs == 0 || usecs > w->usecs ? usecs : (3 * w->usecs + usecs) / 4;
@@ -127,258 +60,6 @@ learn(SubWorker *w, int messages, TimestampTz began)
 		w->group = (int) Max(Min(GROUP_USECS / w->usecs, w->group), 1);
 	else
 		w->group = Min(w->group * 2, limit);
-}
-
-static void
-add_settlement(BatchGroup *g, int item, const ErrorData *undecodable)
-{
-	SettleRequest *request = &g->requests[g->n];
-	MemoryContext old = MemoryContextSwitchTo(g->w->cxt);
-
-	memset(request, 0, sizeof(*request));
-	g->items[g->n++] = item;
-	if (undecodable != NULL)
-	{
-		BatchFailure(g->w, true, BatchErrorText(undecodable), request);
-		g->nundecodable++;
-	}
-	else
-		g->nhandled++;
-	MemoryContextSwitchTo(old);
-}
-
-/*
- * handle
- *		Decode and call.  A cancel that comes while this runs, strikes here.
- */
-static void
-handle(BatchGroup *g, int time_limit)
-{
-	int			guc_level = NewGUCNestLevel();
-	Datum		arg;
-	bool		isnull;
-
-	SetCurrentStatementStartTimestamp();
-	SubActivityNow = ACTIVITY_HANDLING;
-	/* one that came while we were busy with something else */
-	if (ShutdownRequestPending)
-		ereport(ERROR,
-				(errcode(ERRCODE_QUERY_CANCELED),
-				 errmsg("subscription is being stopped")));
-	if (time_limit > 0)
-		enable_timeout_after(STATEMENT_TIMEOUT, time_limit);
-	g->step = STEP_DECODE;
-	arg = HandlerDecode(&g->handler, &isnull);
-	g->step = STEP_HANDLE;
-	HandlerCall(&g->handler, arg, isnull);
-	CHECK_FOR_INTERRUPTS();
-	if (time_limit > 0)
-		disable_timeout(STATEMENT_TIMEOUT, false);
-	SubActivityNow = ACTIVITY_BUSY;
-	AtEOXact_GUC(false, guc_level);
-}
-
-/*
- * handle_later
- *		A message that is not the first of its transaction.
- */
-static void
-handle_later(BatchGroup *g)
-{
-	ResourceOwner owner = CurrentResourceOwner;
-	MemoryContext cxt = CurrentMemoryContext;
-	int			limit = g->w->time_limit;
-
-	limit = limit > 0 ? Min(limit, PATIENCE_MS) : PATIENCE_MS;
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		handle(g, limit);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
-		add_settlement(g, g->next, NULL);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		SubActivityNow = ACTIVITY_BUSY;
-		disable_timeout(STATEMENT_TIMEOUT, false);
-		QueryCancelPending = false;
-		MemoryContextSwitchTo(g->w->cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
-		g->spoilt = g->step != STEP_DECODE &&
-			error->sqlerrcode != ERRCODE_QUERY_CANCELED;
-		g->again = g->spoilt || error->sqlerrcode == ERRCODE_QUERY_CANCELED;
-		if (!g->again)
-		{
-			BatchLog(g->w, error);
-			SubSlotError(error->message);
-			add_settlement(g, g->next, error);
-		}
-	}
-	PG_END_TRY();
-}
-
-/*
- * handle_items
- *		As many as may go into this transaction.
- */
-static void
-handle_items(BatchGroup *g, int end, TimestampTz until)
-{
-	SubWorker  *w = g->w;
-
-	for (; g->next < end && !g->again; g->next++)
-	{
-		MemoryContext old;
-		bool		lost;
-
-		if (g->n > 0 && (ShutdownRequestPending || GetCurrentTimestamp() > until))
-			break;
-		if (!SubSlotEnter(g->next, &lost))
-		{
-			g->over = true;
-			break;
-		}
-		if (lost)
-		{
-			SubSlotCount(0, 0, 0, 1);
-			continue;
-		}
-		if (!HandlerShow(&g->handler, w->rows[g->next]))
-		{
-			/* altered: let it be claimed again as it is now */
-			(void) SubSlotLeave(g->next);
-			w->n = Min(w->n, g->next);
-			break;
-		}
-		old = MemoryContextSwitchTo(g->item_cxt);
-		if (g->n == 0)
-		{
-			handle(g, w->time_limit);
-			add_settlement(g, g->next, NULL);
-		}
-		else
-			handle_later(g);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(g->item_cxt);
-		if (!SubSlotLeave(g->next) && !g->again)
-			ereport(ERROR,
-					(errcode(ERRCODE_INBOX_NOT_HELD),
-					 errmsg("the lease was lost")));
-		if (g->again)
-			break;
-	}
-}
-
-/*
- * settle
- *		Settle the group's messages.  Where an extension makes another receipt,
- *		the keeper may have put one in the slot, and his transaction may
- *		have failed after that.
- */
-static void
-settle(BatchGroup *g, Queue *q)
-{
-	Datum	   *receipts = palloc(g->n * sizeof(Datum));
-	bool		changing = !QueueHas(q, ROLE_CLAIMED_AT);
-	Verdict    *verdicts;
-
-	for (int i = 0; i < g->n; i++)
-		receipts[i] = CStringGetTextDatum(changing ? SubSlotReceipt(g->items[i]) :
-										  g->w->rows[g->items[i]]->receipt);
-	verdicts = SettleAll(q, receipts, g->requests, g->n);
-	for (int i = 0; i < g->n; i++)
-	{
-		if (verdicts[i] == VERDICT_STALE && changing)
-		{
-			receipts[i] = CStringGetTextDatum(g->w->rows[g->items[i]]->receipt);
-			verdicts[i] = SettleAll(q, &receipts[i], &g->requests[i], 1)[0];
-		}
-		if (verdicts[i] != VERDICT_OK && g->requests[i].outcome == OUTCOME_DONE)
-			ereport(ERROR,
-					(errcode(ERRCODE_INBOX_NOT_HELD),
-					 errmsg("the lease was lost")));
-	}
-}
-
-static void
-open_group(BatchGroup *g, Queue **q)
-{
-	SubWorker  *w = g->w;
-
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	*q = QueueTryOpen(w->sub->queue, RowExclusiveLock, false);
-	if (*q == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("the queue has been dropped")));
-	g->item_cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox message",
-										ALLOCSET_DEFAULT_SIZES);
-	HandlerOpen(&g->handler, w->handler, *q);
-}
-
-/*
- * run_group
- *		One transaction for messages from g->first on.  True when it is
- *		committed; else *error is what undid it.
- */
-static bool
-run_group(BatchGroup *g, int end, ErrorData **error)
-{
-	TimestampTz began = GetCurrentTimestamp();
-	int			n = end - g->first;
-	volatile bool ok = false;
-	Queue	   *q;
-
-	*error = NULL;
-	g->next = g->first;
-	g->n = g->nhandled = g->nundecodable = 0;
-	g->step = STEP_OPEN;
-	g->again = g->spoilt = g->over = false;
-	MemoryContextSwitchTo(g->w->cxt);
-	g->items = palloc(n * sizeof(int));
-	g->requests = palloc(n * sizeof(SettleRequest));
-	PG_TRY();
-	{
-		open_group(g, &q);
-		handle_items(g, end, began + GROUP_USECS);
-		HandlerClose(&g->handler);
-		g->step = STEP_SETTLE;
-		if (g->n > 0)
-		{
-			PushActiveSnapshot(GetTransactionSnapshot());
-			OwnerConstraintsImmediate();
-			PopActiveSnapshot();
-			PushActiveSnapshot(GetTransactionSnapshot());
-			settle(g, q);
-			PopActiveSnapshot();
-		}
-		QueueClose(q);
-		CommitTransactionCommand();
-		ok = true;
-	}
-	PG_CATCH();
-	{
-		*error = BatchEndError(g->w->cxt);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(g->w->cxt);
-	if (ok && g->n > 0)
-	{
-		SubSlotDone(g->next);
-		SubSlotCount(g->nhandled, 0, g->nundecodable, 0);
-		learn(g->w, g->n, began);
-	}
-	return ok;
 }
 
 /*
@@ -449,10 +130,16 @@ BatchHandle(SubWorker *w)
 	while (g.first < w->n && !g.over && !SubMustLeave())
 	{
 		bool		alone = g.first < alone_until || w->group == 1;
+		TimestampTz began = GetCurrentTimestamp();
 		ErrorData  *error;
 
-		if (run_group(&g, Min(g.first + (alone ? 1 : w->group), w->n), &error))
+		if (BatchGroupRun(&g, Min(g.first + (alone ? 1 : w->group), w->n), &error))
 		{
+			if (g.n > 0)
+			{
+				BatchLearn(w, g.n, began);
+				w->trust = g.nundecodable > 0 || g.again ? 0 : w->trust + g.n;
+			}
 			if (g.first == spoilt && w->spurious < MAX_SPURIOUS)
 				w->spurious++;
 			spoilt = g.spoilt ? g.next : -1;
@@ -462,6 +149,7 @@ BatchHandle(SubWorker *w)
 			continue;
 		}
 		w->group = 1;
+		w->trust = 0;
 		if (g.step == STEP_OPEN)
 		{
 			BatchLog(w, error);

@@ -37,6 +37,16 @@ static SubHome *my_home = NULL;
 static bool my_end_good = false;
 
 /*
+ * Has it gone, or never come to have subscriptions?
+ */
+static bool
+is_free(const SubHome *home)
+{
+	return !OidIsValid(home->database) ||
+		(home->workers == 0 && home->pending == 0 && home->keeper == 0);
+}
+
+/*
  * SubHomeFind
  *		The caller has the lock; NULL when there is none, or no room.
  */
@@ -52,7 +62,7 @@ SubHomeFind(Oid database, bool enter)
 
 		if (home->database == database)
 			return home;
-		if (!OidIsValid(home->database) && unused == NULL)
+		if (unused == NULL && is_free(home))
 			unused = home;
 	}
 	if (!enter || unused == NULL)
@@ -270,6 +280,7 @@ detach_keeper(int code, Datum arg)
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
 	home->keeper = 0;
 	home->latch = NULL;
+	home->sleeping = false;
 	home->asked_at = 0;
 	if (!my_end_good)
 		note_failure(home);

@@ -16,22 +16,17 @@
 #include "postgres.h"
 
 #include "args.h"
-#include "bury.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
-#include "duration.h"
-#include "handler.h"
 #include "miscadmin.h"
-#include "settle.h"
 #include "storage/lmgr.h"
+#include "subcheck.h"
 #include "subscribe.h"
 #include "subshared.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(inbox_subscribe);
 PG_FUNCTION_INFO_V1(inbox_alter_subscription);
@@ -92,122 +87,6 @@ reserve(const char *name, int more, int workers)
 			 errhint("Raise inbox.max_subscription_workers and restart the server, or give other subscriptions fewer workers.")));
 }
 
-/*
- * check_owner
- *		Can a process connect as this role?
- */
-static void
-check_owner(Oid owner)
-{
-	HeapTuple	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(owner));
-	bool		login;
-
-	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("role with OID %u does not exist", owner)));
-	login = ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
-	ReleaseSysCache(tuple);
-	if (NEEDS_LOGIN && !login)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_ROLE_SPECIFICATION),
-				 errmsg("role \"%s\" cannot own a subscription, because it may not log in",
-						GetUserNameFromId(owner, false)),
-				 errdetail("Before PostgreSQL 17 a background worker can only run as a role that may."),
-				 errhint("ALTER ROLE ... LOGIN will do, without a password; or subscribe as another role.")));
-	if (!superuser_arg(owner) && !MayConnect(MyDatabaseId, owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("role \"%s\" may not connect to this database",
-						GetUserNameFromId(owner, false)),
-				 errdetail("The subscription's workers connect as that role.")));
-}
-
-static void
-check_policy(const char *what, const char *policy, bool may_drop)
-{
-	if (policy != NULL &&
-		(strcmp(policy, "retry") == 0 || strcmp(policy, "dead") == 0 ||
-		 (may_drop && strcmp(policy, "drop") == 0)))
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid %s \"%s\"", what, policy == NULL ? "NULL" : policy),
-			 may_drop ? errhint("Valid values are drop, retry and dead.") :
-			 errhint("Valid values are retry and dead.")));
-}
-
-/*
- * check_settings
- *		What does not need the queue.
- */
-static void
-check_settings(Subscription *sub)
-{
-	if (sub->workers < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("workers must be at least 1"),
-				 errhint("To stop a subscription, use inbox_pause_subscription.")));
-	check_policy("on_error", sub->on_error, false);
-	check_policy("on_decode_error", sub->on_decode_error, true);
-	if (sub->lease != NULL)
-		(void) DurationLease(sub->lease);
-	if (sub->decode_delay != NULL)
-	{
-		DurationCheckDelay(sub->decode_delay);
-		if (strcmp(sub->on_decode_error, "retry") != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("decode_delay has no meaning with on_decode_error => '%s'",
-							sub->on_decode_error),
-					 errhint("Set on_decode_error => 'retry' as well, or leave decode_delay out.")));
-	}
-	if (sub->time_limit != NULL)
-		sub->time_limit->time = DurationMicros(sub->time_limit, "time_limit", 1000,
-											   USECS_PER_DAY, "one day");
-	if (sub->time_limit != NULL)
-		sub->time_limit->day = sub->time_limit->month = 0;
-}
-
-/*
- * check_queue
- *		Can this queue's messages be handled so, by this function?
- */
-static void
-check_queue(Subscription *sub, Oid handler, Queue *q)
-{
-	HandlerKind kind;
-	const char *hint;
-	const char *problem = HandlerProblem(handler, q->relid, &hint, &kind);
-
-	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_FUNCTION_DEFINITION),
-				 errmsg("%s", problem),
-				 errhint("%s", hint)));
-	if (!MayExecute(handler, sub->owner))
-		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_FUNCTION, get_func_name(handler));
-	if (sub->by_key && !QueueHas(q, ROLE_PARTITION_KEY))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("queue \"%s\" has no partition_key column", q->relname),
-				 errhint("Name one with inbox_adopt(..., partition_key => ...), or leave by_key out.")));
-	if (sub->group_key != NULL && !QueueHas(q, ROLE_GROUP_KEY))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("queue \"%s\" has no group_key column", q->relname),
-				 errhint("Name one with inbox_adopt(..., group_key => ...).")));
-	if (strcmp(sub->on_error, "dead") == 0 ||
-		strcmp(sub->on_decode_error, "dead") == 0)
-		BuryRequire(q);
-	if (sub->owner == GetUserId())
-	{
-		SettleCheckRights(q, false);
-		DeliverCheckRights(q, kind == HANDLER_ROW ? SHAPE_ROW : SHAPE_DELIVERY);
-	}
-}
-
 static Interval *
 interval_arg(FunctionCallInfo fcinfo, int n)
 {
@@ -257,9 +136,9 @@ inbox_subscribe(PG_FUNCTION_ARGS)
 	sub.group_key = ArgString(fcinfo, 9);
 	sub.time_limit = interval_arg(fcinfo, 10);
 	ItemPointerSetInvalid(&sub.tid);
-	check_settings(&sub);
-	check_queue(&sub, handler, q);
-	check_owner(sub.owner);
+	SubCheckSettings(&sub);
+	SubCheckQueue(&sub, handler, q);
+	SubCheckOwner(sub.owner);
 	lock_definitions();
 	if (SubscriptionRead(sub.name) != NULL)
 		ereport(ERROR,
@@ -363,14 +242,14 @@ inbox_alter_subscription(PG_FUNCTION_ARGS)
 		sub->group_key = ArgString(fcinfo, 8);
 	if (!PG_ARGISNULL(9))
 		sub->time_limit = interval_arg(fcinfo, 9);
-	check_settings(sub);
+	SubCheckSettings(sub);
 	q = QueueTryOpen(sub->queue, AccessShareLock, false);
 	if (q == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("the queue of subscription \"%s\" does not exist", sub->name),
 				 errhint("End the subscription with inbox_unsubscribe.")));
-	check_queue(sub, handler, q);
+	SubCheckQueue(sub, handler, q);
 	reserve(sub->name, sub->workers - workers, sub->workers);
 	/* a copy stays one until it is resumed */
 	if (SubscriptionPlaceOf(sub) != PLACE_COPY)

@@ -152,6 +152,7 @@ extern bool SubSlotAttach(uint32 arg, Oid *database, Oid *owner, char **name,
 extern bool SubSlotMustLeave(void);
 extern void SubSlotConfirm(uint64 print);
 extern void SubSlotIdle(void);
+extern void SubSlotHandling(void);
 extern void SubSlotHealthy(void);
 extern int	SubSlotBegin(Oid queue, int64 lease, char **receipts, int n);
 extern bool SubSlotEnter(int item, bool *lost);

@@ -160,6 +160,14 @@ SubSlotIdle(void)
 	LWLockRelease(SubLock);
 }
 
+void
+SubSlotHandling(void)
+{
+	LWLockAcquire(SubLock, LW_EXCLUSIVE);
+	my_slot->phase = SUB_HANDLING;
+	LWLockRelease(SubLock);
+}
+
 /* It can claim, so whatever was the matter is over. */
 void
 SubSlotHealthy(void)

@@ -330,7 +330,7 @@ SubscriptionMain(Datum main_arg)
 	SubActivityNow = ACTIVITY_IDLE;
 	while (!SubMustLeave())
 	{
-		if (next_batch(&w))
+		if (!BatchQuick(&w) && next_batch(&w))
 			BatchHandle(&w);
 		MemoryContextSwitchTo(TopMemoryContext);
 		MemoryContextReset(w.cxt);

@@ -31,6 +31,8 @@ typedef struct SubWorker
 	double		usecs;			/* a handling takes, lately */
 	int			group;			/* messages handled in one transaction */
 	int			spurious;		/* handlings that failed only in company */
+	int			trust;			/* handled since something went wrong */
+	bool		claim_next;		/* there is something only a claim can take */
 	TimestampTz logged_at;		/* the last error in the log */
 } SubWorker;
 
@@ -50,6 +52,10 @@ extern bool SubMustLeave(void);
 /* subbatch.c */
 extern int	BatchClaimRows(SubWorker *w);
 extern void BatchHandle(SubWorker *w);
+extern void BatchLearn(SubWorker *w, int messages, TimestampTz began);
+
+/* subquick.c */
+extern bool BatchQuick(SubWorker *w);
 
 /* subsettle.c */
 extern char *BatchErrorText(const ErrorData *error);

@@ -60,6 +60,7 @@ typedef struct Walk
 	int64		steps;			/* index entries gone to */
 	int64		dead;			/* of them, those of rows that are gone */
 	int64		taken;			/* rows */
+	bool		peek;			/* rows are looked for, not taken */
 	bool		want_due;		/* find out next_due */
 	TimestampTz next_due;		/* when a level that was walked to its end has
 								 * its next row come due */

@@ -245,7 +245,9 @@ AheadKeep(Walk *w)
 	BTScanPos	pos = &scan->currPos;
 	WalkAhead  *ahead;
 
-	if (!w->scanning || w->ahead != AHEAD_NONE || w->max_rows > MANY_ROWS || !suitable(w) ||
+	/* the row that a look has found is still to be taken, and not in the copy */
+	if (w->peek || !w->scanning || w->ahead != AHEAD_NONE ||
+		w->max_rows > MANY_ROWS || !suitable(w) ||
 		!BTScanPosIsValid(*pos) || scan->currTuples == NULL ||
 		pos->itemIndex >= pos->lastItem)
 		return;

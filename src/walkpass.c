@@ -157,7 +157,8 @@ WalkIdle(Walk *w)
  * WalkReserve
  *		The row at hand is claimable: pass it, and those behind it that the
  *		claim wants, before it is taken.  False when others have been here,
- *		and the walk has gone on behind them.
+ *		and the walk has gone on behind them.  Who only looks takes nothing
+ *		away from those who claim.
  */
 bool
 WalkReserve(Walk *w)
@@ -165,7 +166,7 @@ WalkReserve(Walk *w)
 	HintRange	run;
 
 	w->idle = 0;
-	if (!w->passing || !w->q->integer_id ||
+	if (w->peek || !w->passing || !w->q->integer_id ||
 		KeyCompare(&w->keys.hi, &w->from) < 0)
 		return true;
 	run.lo = w->from;

@@ -147,7 +147,7 @@ $node->safe_psql('d2', 'CREATE EXTENSION inbox');
 ok($node->wait_for_log(qr/LOG:.*no background worker slot left.*HINT:[^\n]*max_worker_processes/s),
 	'the second does not, and the log says why');
 $node->safe_psql('d1', 'DROP EXTENSION inbox');
-isnt(wait_worker($node, 'd2', 0, 30), '', 'when the slot is free it does');
+isnt(wait_worker($node, 'd2'), '', 'when the slot is free it does');
 my $complaints = () = slurp_file($node->logfile) =~ /no background worker slot left/g;
 is($complaints, 1, 'one line in the log');
 $node->stop('fast');

@@ -72,6 +72,15 @@ $db->do(q{INSERT INTO shape (id, payload) VALUES (1, '1')});
 is(claim('shape'), '1', 'a row in front of them');
 $db->do('DROP TABLE shape');
 
+# --- who only looks passes nothing that can be claimed
+
+make('looked');
+$db->do(q{CALL inbox_wait('looked', '1 min')}) for 1 .. 2;
+is(claim('looked', 3), '1 2 3', 'what a look has found is there');
+$db->do(q{CALL inbox_wait('looked', '1 min')});
+is(claim('looked'), '4', 'and the rest');
+$db->do('DROP TABLE looked');
+
 # --- the lowest and the highest priority
 
 $db->do('CREATE TABLE ends (id bigint PRIMARY KEY, locked_until timestamptz, claimed_at timestamptz,
@@ -85,6 +94,20 @@ is(claim('ends'), '', 'and nothing more');
 release('ends', 1, 2);
 is(claim('ends'), '2 1', 'released at both ends');
 $db->do('DROP TABLE ends');
+
+# --- more places are opened than there is room for: some of what is known is given up
+
+$db->do(q{CREATE TABLE crammed (id bigint PRIMARY KEY, locked_until timestamptz, claimed_at timestamptz)});
+$db->do(q{SELECT inbox_adopt('crammed', claimed_at => 'claimed_at')});
+$db->do(q{INSERT INTO crammed SELECT i FROM generate_series(1, 1000) i});
+$db->do(q{SELECT count(*) FROM inbox_claim('crammed', 1000, '1 h')});
+my $falls = q{SELECT position_falls FROM inbox_queues WHERE queue = 'public.crammed'};
+my $before = $db->selectrow_array($falls);
+$db->do("UPDATE crammed SET locked_until = NULL WHERE id = $_ * 7") for 1 .. 100;
+cmp_ok($db->selectrow_array($falls), '>', $before, 'it is counted');
+is($db->selectrow_array(q{SELECT count(*) FROM inbox_claim('crammed', 1000)}), 100, 'and hides nothing');
+$db->do('DROP TABLE crammed');
+ok(look_around(), 'the worker has looked around');
 
 # --- a queue that is being created is nobody else's
 

