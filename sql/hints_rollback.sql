@@ -30,3 +30,20 @@ ROLLBACK TO s;
 COMMIT;
 SELECT id FROM inbox_claim('hints_rollback', 3) ORDER BY 1;
 DROP TABLE hints_rollback;
+
+-- a claim that fails at its second row had reserved them all
+SELECT inbox_create('hints_rollback');
+INSERT INTO hints_rollback (payload) VALUES ('1'), ('2'), ('3');
+CREATE FUNCTION fail_at(id bigint, locked_until timestamptz) RETURNS boolean
+	LANGUAGE plpgsql AS $$
+BEGIN
+	RETURN locked_until IS NULL OR id::text <> current_setting('test.fail_at', true);
+END $$;
+ALTER TABLE hints_rollback ADD CONSTRAINT fails CHECK (fail_at(id, locked_until));
+SET test.fail_at = 2;
+\set VERBOSITY terse
+SELECT id FROM inbox_claim('hints_rollback', 3);
+RESET test.fail_at;
+SELECT id FROM inbox_claim('hints_rollback', 3);
+DROP TABLE hints_rollback;
+DROP FUNCTION fail_at;
