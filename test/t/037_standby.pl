@@ -76,6 +76,11 @@ my %call = (
 	'inbox_reap, all' => q{inbox_reap()},
 	inbox_redrive => q{inbox_redrive('jobs')},
 	inbox_purge => q{inbox_purge('jobs')},
+	inbox_subscribe => q{inbox_subscribe('s', 'jobs', 'jsonb_typeof(jsonb)')},
+	inbox_alter_subscription => q{inbox_alter_subscription('s', workers => 2)},
+	inbox_unsubscribe => q{inbox_unsubscribe('s')},
+	inbox_pause_subscription => q{inbox_pause_subscription('s')},
+	inbox_resume_subscription => q{inbox_resume_subscription('s')},
 	inbox_wait => q{inbox_wait('jobs', '1 s')});
 
 # a function that is new is either for reading, or a trigger's, or to be added here
