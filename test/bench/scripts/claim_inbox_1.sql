@@ -1,2 +1,2 @@
-SELECT max(receipt) AS r, count(payload) AS n FROM inbox_claim('q') \gset
+SELECT receipt AS r, payload AS p FROM inbox_claim('q') \aset
 SELECT verdict FROM inbox_settle('q', :r);
