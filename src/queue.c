@@ -176,6 +176,7 @@ build_queue(Relation rel)
 	q->owner = rel->rd_rel->relowner;
 	q->relkind = rel->rd_rel->relkind;
 	q->row_security = rel->rd_rel->relrowsecurity;
+	q->roles_epoch = RightsEpoch();
 	q->filenode = rel->rd_rel->relfilenode;
 	q->relname = pstrdup(RelationGetRelationName(rel));
 	q->name = quote_qualified_identifier(get_namespace_name(RelationGetNamespace(rel)),
@@ -196,12 +197,15 @@ build_queue(Relation rel)
 
 /*
  * A dead-letter table that is named but not there yet (a restore is under
- * way) would not invalidate the entry when it comes, so look again.
+ * way) would not invalidate the entry when it comes, so look again.  Saved
+ * plans have policies in them: the server makes them anew for another role,
+ * but not for the same one with other attributes or memberships.
  */
 static bool
 usable(Queue *q)
 {
 	return q->valid &&
+		!(q->row_security && q->roles_epoch != RightsEpoch()) &&
 		(OidIsValid(q->dead_named) || q->settings.dead_letter[0] == '\0');
 }
 

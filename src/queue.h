@@ -89,6 +89,7 @@ typedef struct Queue
 	Oid			rights_user;
 	AclMode		rights;
 	uint64		rights_epoch;
+	uint64		roles_epoch;	/* when the entry was made */
 
 	/* writeleaf.c's own: how the table is written, but for user and rights */
 	bool		ways_known;
@@ -123,6 +124,7 @@ extern void QueueMapRoles(Queue *q, Relation leaf, AttrNumber *attnos);
 
 /* rights.c */
 extern void RightsInit(void);
+extern uint64 RightsEpoch(void);
 extern bool QueueHasRights(Queue *q, AclMode mode);
 extern void QueueCheckRights(Queue *q, AclMode mode);
 extern bool QueueRowSecurity(Queue *q);

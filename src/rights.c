@@ -53,6 +53,16 @@ RightsInit(void)
 }
 
 /*
+ * RightsEpoch
+ *		Another number than before if anything of a role may have changed.
+ */
+uint64
+RightsEpoch(void)
+{
+	return epoch;
+}
+
+/*
  * QueueHasRights
  *		Has the current user all of these privileges on the whole table?
  */
