@@ -26,10 +26,13 @@ my $crashes = $ENV{INBOX_CRASHES} // 1;
 my $groups = 20;
 # of what takes a group out of work for a second there is less in a long run
 my $rare = $messages > 50_000 ? 0.1 : 1;
+# and who found nothing takes his time, or 32 would get one message each
+my $hurry = $messages > 50_000 ? 10 : 1;
 # so many are left to a last part in which nobody sends or dies
 my $quiet = $messages / ($messages > 50_000 ? 20 : 3);
 my $folder = PostgreSQL::Test::Utils::tempdir();
-my $node = new_node('fifo', 'log_min_messages = warning', 'autovacuum = on', 'max_connections = 120');
+my $node = new_node('fifo', 'log_min_messages = warning', 'autovacuum = on', 'max_connections = 120',
+	'shared_buffers = 512MB');
 
 sub pick { return $_[ rand @_ ] }
 
@@ -57,7 +60,7 @@ sub begin
 {
 	my ($db) = @_;
 
-	$db->do('SET inbox.direct = ' . pick('on', 'on', 'off')) if rand() < 0.2;
+	$db->do('SET inbox.direct = ' . (rand() < 0.3 * $rare + 0.05 ? 'off' : 'on')) if rand() < 0.2;
 	$db->do('BEGIN ISOLATION LEVEL '
 		  . pick('READ COMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'));
 	return;
@@ -67,7 +70,7 @@ sub begin
 sub claim
 {
 	my ($db, $journaled) = @_;
-	my $rows = pick(1, 3, 10, 20);
+	my $rows = pick(1, 3, 10, 20, 20, 20);
 	my $only = rand() < 0.03 ? 'k' . int rand $groups : undef;
 	my $wait = rand() < 0.3 ? '0.2 s' : undef;
 	my $from = q{FROM inbox_claim('jobs', $1, group_key => $2, wait => $3) c};
@@ -160,26 +163,28 @@ sub turn
 		return $told->();
 	}
 	my @got;
-	if ($dice < 0.6)
+	if ($dice < 0.3)
 	{
 		begin($db);
 		@got = claim($db, 1);
 		$db->do('COMMIT');
 	}
-	else { @got = claim($db, 0); }
-	return usleep(5_000) unless @got;
+	else { @got = claim($db, $dice < 0.65); }
+	return usleep(rand 20_000 * $hurry) unless @got;
 	# dies with its leases, or is late, or forgets one
 	POSIX::_exit(0) if !$ending && rand() < 0.003 * $rare;
 	usleep(1_050_000) if rand() < 0.005 * $rare;
 	extend($db, @got) if rand() < 0.1;
 	@got = grep { rand() > 0.005 * $rare } @got;
-	my @parts = rand() < 0.3 ? map { [$_] } @got : [@got];
+	my @parts = rand() < 0.1 ? map { [$_] } @got : [@got];
 	for my $part (grep { @$_ } @parts)
 	{
-		begin($db);
+		my $whole = rand() < 0.3;
+		begin($db) if $whole;
 		my $told = settle($db, [ map { outcome() } @$part ], @$part);
-		if (rand() < 0.01) { $db->do('ROLLBACK') }
-		else { $db->do('COMMIT'); $told->(); }
+		if ($whole && rand() < 0.03) { $db->do('ROLLBACK'); next; }
+		$db->do('COMMIT') if $whole;
+		$told->();
 	}
 	return;
 }
@@ -259,7 +264,7 @@ while ($left > 0 && time() < $limit)
 {
 	keep_alive();
 	usleep(50_000);
-	if ($left > $quiet && rand() < 0.01 + 0.04 * $rare)
+	if ($left > $quiet && rand() < 0.05 * $rare)
 	{
 		my $pid = pick(keys %alive);
 
