@@ -162,12 +162,12 @@ put_json(Listing *l, JsonbContainer *json, const char *time_key)
 	TimestampTz at = 0;
 	bool		counted = attempt != NULL && strlen(attempt) <= 18 &&
 		attempt[0] != '\0' && strspn(attempt, "0123456789") == strlen(attempt);
+	bool		timed = time != NULL && HistoryParseTime(time, &at);
 
 	put_text(l, member_text(json, "cause"));
 	put_text(l, member_text(json, "error"));
 	put(l, counted, counted ? Int64GetDatum(strtoi64(attempt, NULL, 10)) : 0);
-	put(l, time != NULL && HistoryParseTime(time, &at),
-		TimestampTzGetDatum(at));
+	put(l, timed, TimestampTzGetDatum(at));
 }
 
 static void
