@@ -82,6 +82,10 @@ extern void HintsOpenDatabase(void);
 extern void HintsClaiming(TransactionId xid);
 extern bool HintsIsClaimer(TransactionId xid);
 
+/* hintkey.c */
+extern void KeysOfRow(Queue *q, const AttrNumber *attnos,
+					  TupleTableSlot *slot, HintRange *keys);
+
 /* hintwalk.c */
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
 extern void HintsPass(HintView *view, const HintRange *passed);
