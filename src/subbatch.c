@@ -86,6 +86,26 @@ failed_alone(BatchGroup *g, ErrorData *error)
 }
 
 /*
+ * went_well
+ *		A transaction is committed, whose first message may be the one that
+ *		spoilt the last; returns the one that spoilt this, or -1.
+ */
+static int
+went_well(BatchGroup *g, TimestampTz began, int spoilt)
+{
+	SubWorker  *w = g->w;
+
+	if (g->n > 0)
+	{
+		BatchLearn(w, g->n, began);
+		w->trust = g->nundecodable > 0 || g->again ? 0 : w->trust + g->n;
+	}
+	if (g->first == spoilt && w->spurious < MAX_SPURIOUS)
+		w->spurious++;
+	return g->spoilt ? g->next : -1;
+}
+
+/*
  * wait_for_keeper
  *		It may be giving back what it took out of the batch: a claim before
  *		that would pass those messages over.
@@ -135,14 +155,7 @@ BatchHandle(SubWorker *w)
 
 		if (BatchGroupRun(&g, Min(g.first + (alone ? 1 : w->group), w->n), &error))
 		{
-			if (g.n > 0)
-			{
-				BatchLearn(w, g.n, began);
-				w->trust = g.nundecodable > 0 || g.again ? 0 : w->trust + g.n;
-			}
-			if (g.first == spoilt && w->spurious < MAX_SPURIOUS)
-				w->spurious++;
-			spoilt = g.spoilt ? g.next : -1;
+			spoilt = went_well(&g, began, spoilt);
 			if (g.again)
 				alone_until = g.next + 1;
 			g.first = g.next;
