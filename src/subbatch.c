@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "errors.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -73,14 +72,15 @@ failed_alone(BatchGroup *g, ErrorData *error)
 	int			item = g->first;
 	bool		held = SubSlotLeave(item);
 
-	if (!held || error->sqlerrcode == ERRCODE_INBOX_NOT_HELD)
+	if (!held || g->lost)
 		SubSlotCount(0, 0, 0, 1);
 	else if (error->sqlerrcode == ERRCODE_QUERY_CANCELED && SubMustLeave())
 		BatchRelease(w, item, item + 1);
 	else
 	{
 		BatchLog(w, error);
-		BatchSettleFailed(w, item, error, g->step == STEP_DECODE);
+		BatchSettleFailed(w, item, error,
+						  g->step == STEP_DECODE && BatchPayloadsFault(error));
 	}
 	SubSlotDone(item + 1);
 }

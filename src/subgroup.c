@@ -26,7 +26,8 @@
  *
  * A message whose lease was lost has another holder, or had one.  Its
  * settlement finds that out under the row's lock and takes the effects back;
- * most often the keeper has told before, and has it cancelled.
+ * most often the keeper has told before, and has it cancelled.  What the
+ * handler itself has done to its row is something else (subown.c).
  *
  * Called by subbatch.c, which sees to it that a message begins anew where
  * these rules say so.
@@ -106,6 +107,7 @@ BatchHandleFirst(BatchGroup *g, int time_limit)
 	g->step = STEP_DECODE;
 	arg = HandlerDecode(&g->handler, &isnull);
 	g->step = STEP_HANDLE;
+	g->w->rows[g->next]->begun = GetCurrentCommandId(false);
 	HandlerCall(&g->handler, arg, isnull);
 	CHECK_FOR_INTERRUPTS();
 	if (time_limit > 0)
@@ -147,8 +149,8 @@ BatchHandleLater(BatchGroup *g, int time_limit)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
-		g->spoilt = g->step != STEP_DECODE &&
-			error->sqlerrcode != ERRCODE_QUERY_CANCELED;
+		g->spoilt = error->sqlerrcode != ERRCODE_QUERY_CANCELED &&
+			!(g->step == STEP_DECODE && BatchPayloadsFault(error));
 		g->again = g->spoilt || g->quick ||
 			error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 		if (!g->again)
@@ -159,6 +161,15 @@ BatchHandleLater(BatchGroup *g, int time_limit)
 		}
 	}
 	PG_END_TRY();
+}
+
+static void
+lease_lost(BatchGroup *g)
+{
+	g->lost = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_INBOX_NOT_HELD),
+			 errmsg("the lease was lost")));
 }
 
 /*
@@ -205,9 +216,7 @@ handle_items(BatchGroup *g, int end, TimestampTz until)
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(g->item_cxt);
 		if (!SubSlotLeave(g->next) && !g->again)
-			ereport(ERROR,
-					(errcode(ERRCODE_INBOX_NOT_HELD),
-					 errmsg("the lease was lost")));
+			lease_lost(g);
 		if (g->again)
 			break;
 	}
@@ -237,10 +246,10 @@ settle(BatchGroup *g, Queue *q)
 			receipts[i] = CStringGetTextDatum(g->w->rows[g->items[i]]->receipt);
 			verdicts[i] = SettleAll(q, &receipts[i], &g->requests[i], 1)[0];
 		}
-		if (verdicts[i] != VERDICT_OK && g->requests[i].outcome == OUTCOME_DONE)
-			ereport(ERROR,
-					(errcode(ERRCODE_INBOX_NOT_HELD),
-					 errmsg("the lease was lost")));
+		if (verdicts[i] != VERDICT_OK &&
+			g->requests[i].outcome == OUTCOME_DONE &&
+			!BatchOwnDoing(g, q, g->items[i], &g->requests[i]))
+			lease_lost(g);
 	}
 }
 
@@ -278,7 +287,7 @@ BatchGroupRun(BatchGroup *g, int end, ErrorData **error)
 	g->next = g->first;
 	g->n = g->nhandled = g->nundecodable = 0;
 	g->step = STEP_OPEN;
-	g->again = g->spoilt = g->over = false;
+	g->again = g->spoilt = g->over = g->lost = false;
 	MemoryContextSwitchTo(g->w->cxt);
 	g->items = palloc(n * sizeof(int));
 	g->requests = palloc(n * sizeof(SettleRequest));

@@ -36,6 +36,7 @@ typedef struct BatchGroup
 	bool		again;			/* that one is to begin anew, alone */
 	bool		spoilt;			/* for an error, not for its slowness */
 	bool		over;			/* no more of the batch is ours */
+	bool		lost;			/* it ended for a lost lease */
 	bool		quick;			/* see subquick.c */
 	Handler		handler;
 	MemoryContext item_cxt;
@@ -51,5 +52,9 @@ extern void BatchHandleFirst(BatchGroup *g, int time_limit);
 extern void BatchHandleLater(BatchGroup *g, int time_limit);
 extern int	BatchPatience(SubWorker *w);
 extern bool BatchGroupRun(BatchGroup *g, int end, ErrorData **error);
+
+/* subown.c */
+extern bool BatchOwnDoing(BatchGroup *g, Queue *q, int item,
+						  SettleRequest *request);
 
 #endif							/* INBOX_SUBGROUP_H */

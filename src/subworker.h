@@ -61,6 +61,7 @@ extern bool BatchQuick(SubWorker *w);
 extern char *BatchErrorText(const ErrorData *error);
 extern ErrorData *BatchEndError(MemoryContext cxt);
 extern void BatchLog(SubWorker *w, ErrorData *error);
+extern bool BatchPayloadsFault(const ErrorData *error);
 extern void BatchSettleFailed(SubWorker *w, int item, const ErrorData *error,
 							  bool undecodable);
 extern void BatchRelease(SubWorker *w, int first, int end);
