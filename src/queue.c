@@ -26,7 +26,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
-#include "errors.h"
 #include "hints.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -314,10 +313,7 @@ QueueOpenOid(Oid relid)
 
 	WorkerAnnounce();
 	if (q == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INBOX_NOT_A_QUEUE),
-				 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
-				 errhint("Make a new queue with inbox_create, or turn this table into one with inbox_adopt.")));
+		QueueRefuse(relid);
 	return q;
 }
 

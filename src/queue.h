@@ -135,6 +135,7 @@ extern bool QueueRowSecurity(Queue *q);
 /* name.c */
 extern RangeVar *QueueParseName(text *name);
 extern bool QueueNameIsOid(const char *name);
+extern void QueueRefuse(Oid relid);
 extern Oid	QueueResolve(text *name, LOCKMODE lockmode);
 extern Oid	QueueFindOwned(text *name, LOCKMODE lockmode);
 extern Oid	QueueResolveOwned(text *name, LOCKMODE lockmode);
