@@ -230,7 +230,9 @@ inbox_changed(PG_FUNCTION_ARGS)
 	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 		DeltaCount(q, TOTAL_SENT,
 				   tuplestore_tuple_count(trigger->tg_newtable));
-	if (rows > 0)
+	if (rows > 0 && TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+		PendingSent(q, &keys, rows);
+	else if (rows > 0)
 		PendingOpen(q, &keys, rows);
 	QueueClose(q);
 	return PointerGetDatum(NULL);

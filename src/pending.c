@@ -46,6 +46,7 @@
 #include "waiters.h"
 
 #define JOIN_AMONG	16			/* entries looked at for one to join */
+#define SENT_JUST_NOW	USECS_PER_SEC
 #define MAX_ENTRIES	1000		/* beyond it, joined more coarsely */
 
 typedef enum PendingKind
@@ -281,6 +282,27 @@ void
 PendingOpen(Queue *q, const HintRange *keys, int64 rows)
 {
 	add(PENDING_OPEN, HintsFor(q), LEASE_NEW, 0, 0, keys, rows, 0);
+}
+
+/*
+ * PendingSent
+ *		Rows have been sent.  If claims have closed the rest of the level, up
+ *		to its end, it becomes a position again: more are to come behind them.
+ */
+void
+PendingSent(Queue *q, const HintRange *keys, int64 rows)
+{
+	QueueHints *hints = HintsFor(q);
+	HintRange	sent = *keys;
+	HintKey		end = {keys->hi.priority, PG_INT64_MAX, PG_INT64_MAX};
+
+	/* but not if leased rows lie behind them */
+	if (hints != NULL && QueueHas(q, ROLE_PRIORITY) &&
+		(!QueueHas(q, ROLE_DUE_AT) ||
+		 keys->hi.due > GetCurrentTimestamp() - SENT_JUST_NOW) &&
+		!HintsContains(hints, &end))
+		sent.hi = end;
+	PendingOpen(q, &sent, rows);
 }
 
 /*
