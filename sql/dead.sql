@@ -106,7 +106,8 @@ SELECT inbox_settle('orders', receipt, 'retry', error => 'boom') FROM inbox_clai
 SELECT count(*) FROM orders;
 SELECT id, payload, no_times(headers) AS headers, priority, group_key, dedup_key, attempt, last_error,
 	due_at > '2021-01-01' AS due FROM morgue ORDER BY id;
-SELECT queue, dead_letter, id, cause, error, attempt FROM inbox_dead WHERE queue = 'dead.orders' ORDER BY id;
+SELECT queue, dead_letter, id, cause, error, attempt,
+	died_at BETWEEN now() - '1 min'::interval AND clock_timestamp() AS died FROM inbox_dead WHERE queue = 'dead.orders' ORDER BY id;
 -- down a chain and back
 SELECT inbox_settle('morgue', receipt, 'dead', error => 'again') FROM inbox_claim('morgue') WHERE payload = '{"n": 1}';
 SELECT id, last_error, no_times(headers) #>> '{inbox,origin,queue}' AS origin FROM morgue_dead;
@@ -129,7 +130,8 @@ INSERT INTO groups (payload, group_key) VALUES ('1', 'x'), ('2', NULL), ('3', 'd
 SELECT inbox_settle('groups', receipt, 'retry', error => 'boom') FROM inbox_claim('groups', 10, group_key => 'x');
 SELECT inbox_settle('groups', receipt, 'dead') FROM inbox_claim('groups', 10);
 SELECT id, group_key, attempt, locked_until, last_error, no_times(headers) AS headers, due_at <= now() AS due FROM groups ORDER BY id;
-SELECT queue, dead_letter, id, cause, error, attempt FROM inbox_dead WHERE queue = 'dead.groups' ORDER BY id;
+SELECT queue, dead_letter, id, cause, error, attempt,
+	died_at BETWEEN now() - '1 min'::interval AND clock_timestamp() AS died FROM inbox_dead WHERE queue = 'dead.groups' ORDER BY id;
 -- spent again there: it pauses
 SELECT inbox_settle('groups', receipt, 'retry', error => 'boom') FROM inbox_claim('groups', 10, group_key => 'dead') WHERE id = '1';
 SELECT id, group_key, attempt, due_at > now() + '59 min'::interval AS rests FROM groups WHERE id = 1;

@@ -92,6 +92,23 @@ ChangedOnlyOurs(const TriggerDesc *triggers, int16 event)
 	return true;
 }
 
+/*
+ * ChangedHasTriggers
+ *		Has the table its triggers?  They go with the extension, and a new one
+ *		finds the queues without.
+ */
+bool
+ChangedHasTriggers(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	int			n = 0;
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+		n += is_ours(&rel->trigdesc->triggers[i]);
+	table_close(rel, NoLock);
+	return n == 2;
+}
+
 void
 ChangedDropTriggers(Oid relid)
 {

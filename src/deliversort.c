@@ -14,7 +14,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "deliver.h"
-#include "pending.h"
+#include "hints.h"
 #include "receipt.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"

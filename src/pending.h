@@ -12,9 +12,6 @@
 #include "lease.h"
 
 extern void PendingInit(void);
-
-extern void KeysOfRow(Queue *q, const AttrNumber *attnos,
-					  TupleTableSlot *slot, HintRange *keys);
 extern void PendingLease(Queue *q, LeaseKind kind, const LeaseRow *row,
 						 const HintRange *keys);
 extern void PendingExtend(Queue *q, const LeaseRow *before,

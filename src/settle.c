@@ -261,6 +261,10 @@ require_held(Judgement *j)
 						i + 1, j->n, j->q->relname,
 						VerdictName(j->verdicts[i])),
 				 errdetail("Under strict, a settlement without effect rolls back what was done with it."),
+				 j->verdicts[i] == VERDICT_INVALID ?
+				 errhint("Pass the receipt as the claim returned it.") :
+				 j->verdicts[i] == VERDICT_DUPLICATE ?
+				 errhint("Name each receipt once in a call.") :
 				 errhint("Another consumer has the row, or it is finished: drop this delivery and go on.")));
 	}
 }

@@ -197,17 +197,7 @@ entry_value(Queue *q, IndexTuple itup, TupleDesc desc, AttrNumber *attno,
 		return 0;
 	datum = index_getattr(itup, *attno, desc, &isnull);
 	(*attno)++;
-	if (isnull)
-		return null_value;
-	switch (col->type)
-	{
-		case INT2OID:
-			return DatumGetInt16(datum);
-		case INT4OID:
-			return DatumGetInt32(datum);
-		default:
-			return DatumGetInt64(datum);
-	}
+	return isnull ? null_value : RoleInteger(col->type, datum);
 }
 
 /*
@@ -304,14 +294,7 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 		return !q->col[ROLE_PRIORITY].notnull;
 	}
 	datum = index_getattr(w->scan->xs_itup, 1, w->scan->xs_itupdesc, &isnull);
-	if (isnull)
-		*priority = PG_INT64_MAX;
-	else if (type == INT2OID)
-		*priority = DatumGetInt16(datum);
-	else if (type == INT4OID)
-		*priority = DatumGetInt32(datum);
-	else
-		*priority = DatumGetInt64(datum);
+	*priority = isnull ? PG_INT64_MAX : RoleInteger(type, datum);
 	return true;
 }
 
