@@ -163,7 +163,8 @@ SELECT inbox_adopt('folded', claimed_at => 'claimed_at');
 RESET client_min_messages;
 INSERT INTO folded VALUES ('Key');
 SELECT receipt AS r FROM inbox_claim('folded') \gset
-SELECT inbox_settle('folded', lower(:'r')), (inbox_extend('folded', upper(:'r'))).verdict, inbox_settle('folded', :'r');
+SELECT inbox_settle('folded', lower(:'r')), (inbox_extend('folded', upper(:'r'))).verdict;
+SELECT id, verdict FROM inbox_settle_batch('folded', ARRAY[lower(:'r'), :'r', upper(:'r')]);
 
 \echo '# ids that are uuids'
 INSERT INTO uuids VALUES ('0A1B2C3D-4E5F-6071-8293-A4B5C6D7E8F9');
