@@ -27,7 +27,7 @@
 #include "postgres.h"
 
 #include "bgproc.h"
-#include "catalog/pg_authid.h"
+#include "compat.h"
 #include "guard.h"
 #include "handler.h"
 #include "keeper.h"
@@ -39,11 +39,11 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "subcheck.h"
 #include "subshared.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 /* while a batch is outstanding */
@@ -111,18 +111,21 @@ search(void *arg)
 	Search	   *s = arg;
 
 	s->handler = SubscriptionFindHandler(s->sub);
+	if (!OidIsValid(s->handler))
+		s->handler = SubscriptionFindAnew(s->sub);
 }
 
 /*
  * bring_up_to_date
- *		Keep the handler's name as it is now, for dumps; after pg_upgrade find
- *		its OID by the name.
+ *		Keep the handler's name as it is now, for dumps; and its OID, where it
+ *		was found by the name.
  */
 static void
 bring_up_to_date(Subscription *sub, Oid handler)
 {
 	char	   *name = sub->handler;
-	bool		moved = SubscriptionPlaceOf(sub) != PLACE_HOME;
+	bool		moved = SubscriptionPlaceOf(sub) != PLACE_HOME ||
+		sub->handler_oid != handler;
 
 	SubscriptionSetHandler(sub, handler);
 	if (!moved && strcmp(name, sub->handler) == 0)
@@ -139,8 +142,8 @@ bring_up_to_date(Subscription *sub, Oid handler)
 
 /*
  * problem_of
- *		Why a subscription cannot run, or NULL.  What depends on the owner's
- *		rights its processes find out for themselves.
+ *		Why a subscription cannot run, or NULL.  Whether its owner may claim and
+ *		settle, its processes find out for themselves.
  */
 static const char *
 problem_of(Subscription *sub)
@@ -154,14 +157,17 @@ problem_of(Subscription *sub)
 		return "copied or restored: to be resumed with inbox_resume_subscription";
 	if (sub->paused)
 		return "paused";
-	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(sub->owner)))
-		return "the owner does not exist";
+	problem = SubOwnerProblem(sub->owner);
+	if (problem != NULL)
+		return problem;
 	if (get_rel_name(sub->queue) == NULL)
 		return "the queue does not exist";
 	if (GuardRun(search, &s) != NULL || !OidIsValid(s.handler))
 		return "the handler does not exist";
 	bring_up_to_date(sub, s.handler);
 	problem = HandlerProblem(s.handler, sub->queue, &hint, &kind);
+	if (problem == NULL && !MayExecute(s.handler, sub->owner))
+		problem = "the owner may not execute the handler";
 	return problem;
 }
 

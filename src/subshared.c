@@ -205,6 +205,12 @@ SubPublish(Oid database, List *subs, List *problems)
 			entry->retry_at = 0;
 			wake(entry - SubShared->entry);
 		}
+		else if (problem == NULL && entry->wanted == 0)
+		{
+			/* what was the matter is over */
+			entry->failures = 0;
+			entry->retry_at = 0;
+		}
 		entry->workers = sub->workers;
 		entry->owner = sub->owner;
 		entry->wanted = problem == NULL ? sub->workers : 0;
