@@ -20,6 +20,7 @@
 #include "access/table.h"
 #include "burial.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "deadmap.h"
 #include "delta.h"
 #include "history.h"
@@ -340,7 +341,7 @@ BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
 	b.died_at = GetCurrentTimestamp();
 	b.cause = cause;
 	b.error = error;
-	slot_getallattrs(leaf->old);
+	SlotGetAll(leaf->rel, leaf->old);
 	LeaseReadRow(q, leaf->attnos, leaf->old, &b.row);
 	b.attempt = Max(LeaseReported(q, &b.row) - 1, 0);
 	b.id = ReceiptId(q, leaf->attnos, leaf->old);

@@ -43,7 +43,9 @@
 #include "utils/timestamp.h"
 
 #define JOIN_AMONG	16			/* entries looked at for one to join */
+#define SENT_JUST_NOW	USECS_PER_SEC
 #define MAX_ENTRIES	1000		/* beyond it, joined more coarsely */
+#define MAX_OPENED	16			/* of them, of opened keys */
 
 /* in TopTransactionContext; forgotten at the end of the transaction */
 static PendingEntry *entries = NULL;
@@ -62,8 +64,15 @@ touch(const HintRange *a, const HintRange *b)
 	return KeyCompare(&a->lo, &after_b) <= 0 && KeyCompare(&b->lo, &after_a) <= 0;
 }
 
+static bool
+share_level(const HintRange *a, const HintRange *b)
+{
+	return a->lo.priority <= b->hi.priority && b->lo.priority <= a->hi.priority;
+}
+
 /*
- * What was passed may lie far apart, with a million dead entries between.
+ * What was passed may lie far apart, with a million dead entries between; and
+ * between two levels a thousand others, all leased.
  */
 static bool
 joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
@@ -73,7 +82,8 @@ joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
 		return false;
 	return coarse || (LedgerGrain(a->until) == LedgerGrain(b->until) &&
 					  a->attempt == b->attempt &&
-					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)));
+					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)) &&
+					  (a->kind != PENDING_OPEN || share_level(&a->keys, &b->keys)));
 }
 
 /*
@@ -93,30 +103,61 @@ PendingRoom(void)
 		entries = repalloc(entries, size * sizeof(PendingEntry));
 }
 
-static void
-add_entry(const PendingEntry *entry)
+/*
+ * find_joining
+ *		The entry to join one with, or NULL.
+ */
+static PendingEntry *
+find_joining(const PendingEntry *entry)
 {
 	bool		coarse = nentries >= MAX_ENTRIES;
+	PendingEntry *nearest = NULL;
+	double		distance = 0;
+	int			n = 0;
 
 	for (int i = nentries - 1; i >= 0; i--)
 	{
-		PendingEntry *e = &entries[i];
-
 		if (i < nentries - JOIN_AMONG && !coarse)
 			break;
-		if (!joins(e, entry, coarse))
+		if (joins(&entries[i], entry, coarse))
+			return &entries[i];
+	}
+	if (entry->kind != PENDING_OPEN)
+		return NULL;
+	for (int i = 0; i < nentries; i++)
+	{
+		double		d;
+
+		if (!joins(&entries[i], entry, true))
 			continue;
-		e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
-		e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
-		e->coarse = e->coarse || entry->coarse ||
-			LedgerGrain(e->until) != LedgerGrain(entry->until);
-		e->until = Min(e->until, entry->until);
-		e->count += entry->count;
-		e->sum += entry->sum;
+		d = RangeDistance(&entries[i].keys, &entry->keys);
+		if (n++ == 0 || d < distance)
+		{
+			nearest = &entries[i];
+			distance = d;
+		}
+	}
+	return n < MAX_OPENED ? NULL : nearest;
+}
+
+static void
+add_entry(const PendingEntry *entry)
+{
+	PendingEntry *e = find_joining(entry);
+
+	if (e == NULL)
+	{
+		PendingRoom();
+		entries[nentries++] = *entry;
 		return;
 	}
-	PendingRoom();
-	entries[nentries++] = *entry;
+	e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
+	e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
+	e->coarse = e->coarse || entry->coarse ||
+		LedgerGrain(e->until) != LedgerGrain(entry->until);
+	e->until = Min(e->until, entry->until);
+	e->count += entry->count;
+	e->sum += entry->sum;
 }
 
 static void
@@ -201,6 +242,27 @@ void
 PendingOpen(Queue *q, const HintRange *keys, int64 rows)
 {
 	add(PENDING_OPEN, HintsFor(q), LEASE_NEW, 0, 0, keys, rows, 0);
+}
+
+/*
+ * PendingSent
+ *		Rows have been sent.  If claims have closed the rest of the level, up
+ *		to its end, it becomes a position again: more are to come behind them.
+ */
+void
+PendingSent(Queue *q, const HintRange *keys, int64 rows)
+{
+	QueueHints *hints = HintsFor(q);
+	HintRange	sent = *keys;
+	HintKey		end = {keys->hi.priority, PG_INT64_MAX, PG_INT64_MAX};
+
+	/* but not if leased rows lie behind them */
+	if (hints != NULL && QueueHas(q, ROLE_PRIORITY) &&
+		(!QueueHas(q, ROLE_DUE_AT) ||
+		 keys->hi.due > GetCurrentTimestamp() - SENT_JUST_NOW) &&
+		!HintsContains(hints, &end))
+		sent.hi = end;
+	PendingOpen(q, &sent, rows);
 }
 
 /*

@@ -19,6 +19,7 @@ extern void PendingExtend(Queue *q, const LeaseRow *before,
 extern void PendingSettle(Queue *q, const LeaseRow *row,
 						  const HintRange *keys);
 extern void PendingOpen(Queue *q, const HintRange *keys, int64 rows);
+extern void PendingSent(Queue *q, const HintRange *keys, int64 rows);
 extern void PendingWake(Queue *q);
 extern void PendingNote(Queue *q, TimestampTz until, const HintRange *keys);
 extern void PendingPassed(QueueHints *hints, const HintRange *keys);

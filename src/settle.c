@@ -99,7 +99,8 @@ settle_write(Judgement *j, RowLeaf *leaf, const LeaseRow *row,
 
 	*slot = NULL;
 	if (j->unlocked)
-		return deletes(q, request->outcome) && WriteTryDelete(leaf) ?
+		return deletes(q, request->outcome) &&
+			WriteTryDelete(leaf, &leaf->old->tts_tid) ?
 			VERDICT_OK : VERDICT_AGAIN;
 	ChangeInit(&change);
 	switch (request->outcome)

@@ -300,10 +300,11 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 
 /*
  * WalkScanNextDue
- *		When the level's next row comes due, by the index alone: a dead entry
- *		counts, which costs one who waits an attempt in vain.
+ *		When the level's next row comes due, by the index alone, PG_INT64_MAX:
+ *		never.  A dead entry counts, which costs one who waits an attempt in
+ *		vain.
  */
-void
+TimestampTz
 WalkScanNextDue(Walk *w)
 {
 	ScanKeyData keys[WALK_SCAN_KEYS];
@@ -319,8 +320,8 @@ WalkScanNextDue(Walk *w)
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
 	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
-		return;
+		return PG_INT64_MAX;
 	datum = index_getattr(w->scan->xs_itup, attno, w->scan->xs_itupdesc,
 						  &isnull);
-	w->next_due = Min(w->next_due, DatumGetTimestampTz(datum));
+	return DatumGetTimestampTz(datum);
 }
