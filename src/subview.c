@@ -118,7 +118,7 @@ state_of(Subscription *sub, Running *r, const char **problem)
 		return "handling";
 	if (r->npids > 0 && r->npids > r->starting)
 		return "idle";
-	if (r->known && r->entry.failures > 0)
+	if (r->known && r->entry.failures > 0 && r->entry.wanted > 0)
 	{
 		if (*problem == NULL)
 			*problem = r->entry.error;
