@@ -82,7 +82,6 @@
 #include "group.h"
 #include "hints.h"
 #include "miscadmin.h"
-#include "pending.h"
 #include "totals.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"

@@ -32,10 +32,7 @@ GroupEntryLevel(GroupFind *g)
 	Datum		datum = index_getattr(g->groups->xs_itup, 1,
 									  g->groups->xs_itupdesc, &isnull);
 
-	if (isnull)
-		return PG_INT64_MAX;
-	return type == INT2OID ? DatumGetInt16(datum) :
-		type == INT4OID ? DatumGetInt32(datum) : DatumGetInt64(datum);
+	return isnull ? PG_INT64_MAX : RoleInteger(type, datum);
 }
 
 /*
