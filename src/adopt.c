@@ -20,6 +20,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "changed.h"
+#include "compat.h"
 #include "deadletter.h"
 #include "indexcheck.h"
 #include "nodes/nodeFuncs.h"
@@ -198,6 +199,13 @@ check_column(Relation rel, Form_pg_attribute att, Role role)
 				 errdetail("It is of type %s.",
 						   format_type_with_typemod(att->atttypid, att->atttypmod)),
 				 errhint("The role needs %s.", RoleTypesText(role))));
+	if (att->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_GENERATED_ALWAYS),
+				 errmsg("column \"%s\" cannot have role \"%s\"",
+						NameStr(att->attname), RoleName(role)),
+				 errdetail("It is generated and not stored."),
+				 errhint("Make it STORED, or use another column for this role.")));
 	check_writable(rel, att, role);
 }
 
@@ -284,9 +292,7 @@ attempt_base(Relation rel, const RoleColumn *attempt)
 		return 1;
 	value = constant_default(rel, attempt->attno, &other);
 	if (value != NULL)
-		base = attempt->type == INT2OID ? DatumGetInt16(value->constvalue) :
-			attempt->type == INT4OID ? DatumGetInt32(value->constvalue) :
-			DatumGetInt64(value->constvalue);
+		base = RoleInteger(attempt->type, value->constvalue);
 	if (other || base < 0 || base > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),

@@ -20,6 +20,7 @@
 #include "access/table.h"
 #include "burial.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "deadmap.h"
 #include "delta.h"
 #include "history.h"
@@ -90,6 +91,9 @@ BuryRefuse(Queue *q)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("queue \"%s\" has no place for dead letters", q->relname),
 			 errdetail("%s", BuryWhyNot(q)),
+			 q->settings.dead_group == NULL && OidIsValid(q->dead_named) ?
+			 errhint("Give both the same owner, or name another one with inbox_alter(%s, dead_letter => ...).",
+					 quote_literal_cstr(q->name)) :
 			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
 					 quote_literal_cstr(q->name))));
 }
@@ -337,7 +341,7 @@ BuryRow(Queue *q, RowLeaf *leaf, BuryCause cause, const char *error,
 	b.died_at = GetCurrentTimestamp();
 	b.cause = cause;
 	b.error = error;
-	slot_getallattrs(leaf->old);
+	SlotGetAll(leaf->rel, leaf->old);
 	LeaseReadRow(q, leaf->attnos, leaf->old, &b.row);
 	b.attempt = Max(LeaseReported(q, &b.row) - 1, 0);
 	b.id = ReceiptId(q, leaf->attnos, leaf->old);

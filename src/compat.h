@@ -30,10 +30,14 @@
 #include "nodes/makefuncs.h"
 #include "parser/parse_relation.h"
 #include "postmaster/bgworker.h"
+#if PG_VERSION_NUM >= 180000
+#include "rewrite/rewriteHandler.h"
+#endif
 #include "storage/lock.h"
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/backend_status.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
@@ -96,6 +100,73 @@ BeginIndexScan(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
 #else
 	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/* 18 can leave room in front of the tuple */
+static inline MinimalTuple
+FormMinimalTuple(TupleDesc desc, Datum *values, bool *nulls)
+{
+#if PG_VERSION_NUM >= 180000
+	return heap_form_minimal_tuple(desc, values, nulls, 0);
+#else
+	return heap_form_minimal_tuple(desc, values, nulls);
+#endif
+}
+
+/* 18 has generated columns that are stored nowhere */
+#if PG_VERSION_NUM < 180000
+#define ATTRIBUTE_GENERATED_VIRTUAL 'v'
+#endif
+
+static inline bool
+HasGenerated(TupleDesc desc)
+{
+	TupleConstr *constr = desc->constr;
+
+#if PG_VERSION_NUM >= 180000
+	if (constr != NULL && constr->has_generated_virtual)
+		return true;
+#endif
+	return constr != NULL && constr->has_generated_stored;
+}
+
+/*
+ * slot_getallattrs, with such columns computed.  The values stay in the slot
+ * until it is cleared; they live in the current context.
+ */
+static inline void
+SlotGetAll(Relation rel, TupleTableSlot *slot)
+{
+#if PG_VERSION_NUM >= 180000
+	TupleDesc	desc = RelationGetDescr(rel);
+	EState	   *estate;
+	ExprContext *econtext;
+#endif
+
+	slot_getallattrs(slot);
+#if PG_VERSION_NUM >= 180000
+	if (desc->constr == NULL || !desc->constr->has_generated_virtual)
+		return;
+	estate = CreateExecutorState();
+	econtext = GetPerTupleExprContext(estate);
+	econtext->ecxt_scantuple = slot;
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Expr	   *expr;
+		Datum		value;
+
+		if (att->attisdropped ||
+			att->attgenerated != ATTRIBUTE_GENERATED_VIRTUAL)
+			continue;
+		expr = (Expr *) build_generation_expression(rel, i + 1);
+		value = ExecEvalExprSwitchContext(ExecPrepareExpr(expr, estate),
+										  econtext, &slot->tts_isnull[i]);
+		slot->tts_values[i] = slot->tts_isnull[i] ? (Datum) 0 :
+			datumCopy(value, att->attbyval, att->attlen);
+	}
+	FreeExecutorState(estate);
 #endif
 }
 

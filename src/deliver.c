@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "deliver.h"
 #include "executor/executor.h"
 #include "funcapi.h"
@@ -168,7 +169,7 @@ own_row(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
 	Datum	   *from = slot->tts_values;
 	bool	   *from_null = slot->tts_isnull;
 
-	slot_getallattrs(slot);
+	SlotGetAll(leaf->rel, slot);
 	if (RelationGetRelid(leaf->rel) != q->relid && sink->map_leaf != leaf)
 	{
 		MemoryContext old = MemoryContextSwitchTo(sink->cxt);
@@ -210,7 +211,7 @@ row_payload(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
 	bool	   *nulls = palloc(desc->natts * sizeof(bool));
 	HeapTuple	tuple;
 
-	slot_getallattrs(slot);
+	SlotGetAll(rel, slot);
 	memcpy(values, slot->tts_values, desc->natts * sizeof(Datum));
 	memcpy(nulls, slot->tts_isnull, desc->natts * sizeof(bool));
 	if (leaf->attnos[ROLE_ATTEMPT] != 0)

@@ -13,8 +13,9 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "deliver.h"
-#include "pending.h"
+#include "hints.h"
 #include "receipt.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
@@ -56,7 +57,7 @@ DeliverLater(DeliverySink *sink, RowLeaf *leaf, TupleTableSlot *slot,
 	row->id = ReceiptId(q, leaf->attnos, slot);
 	if (!q->integer_id)
 		row->id = datumCopy(row->id, false, id->type == UUIDOID ? UUID_LEN : -1);
-	row->tuple = heap_form_minimal_tuple(sink->rsinfo->setDesc, values, nulls);
+	row->tuple = FormMinimalTuple(sink->rsinfo->setDesc, values, nulls);
 	MemoryContextSwitchTo(old);
 }
 

@@ -139,6 +139,7 @@ HandlerOpen(Handler *h, Oid function, Queue *q)
 	h->q = q;
 	h->cxt = CurrentMemoryContext;
 	h->argtype = argtypes[0];
+	h->collation = get_typcollation(h->argtype);
 	h->strict = func_strict(function);
 	h->procedure = get_func_prokind(function) == PROKIND_PROCEDURE;
 	h->slot = NULL;
@@ -264,7 +265,7 @@ HandlerCall(Handler *h, Datum arg, bool isnull)
 		context = makeNode(CallContext);
 		context->atomic = true;
 	}
-	InitFunctionCallInfoData(*fcinfo, &h->flinfo, 1, get_typcollation(h->argtype),
+	InitFunctionCallInfoData(*fcinfo, &h->flinfo, 1, h->collation,
 							 (Node *) context, NULL);
 	fcinfo->args[0].value = arg;
 	fcinfo->args[0].isnull = isnull;

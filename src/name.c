@@ -17,6 +17,7 @@
 
 #include "catalog/namespace.h"
 #include "compat.h"
+#include "errors.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "queue.h"
@@ -96,6 +97,25 @@ static void
 forget_name(Datum arg, int cacheid, uint32 hashvalue)
 {
 	epoch++;
+}
+
+/*
+ * QueueRefuse
+ *		Raise the error for a table that is no queue.
+ */
+void
+QueueRefuse(Oid relid)
+{
+	QueueSettings settings;
+	bool		dead = LabelRead(relid, &settings) && settings.kind == LABEL_DEAD;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INBOX_NOT_A_QUEUE),
+			 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
+			 dead ? errdetail("It is a dead-letter table.") : 0,
+			 dead ?
+			 errhint("Name the queue itself; inbox_redrive brings its dead letters back.") :
+			 errhint("Make a new queue with inbox_create, or turn this table into one with inbox_adopt.")));
 }
 
 static void

@@ -74,6 +74,22 @@ add_settlement(BatchGroup *g, int item, const ErrorData *undecodable)
 }
 
 /*
+ * BatchClock
+ *		A handling begins, or the last one is over.
+ */
+void
+BatchClock(BatchGroup *g, TimestampTz now)
+{
+	if (g->clock != 0)
+	{
+		g->gaps++;
+		g->took += now - g->clock;
+		g->longest = Max(g->longest, now - g->clock);
+	}
+	g->clock = now;
+}
+
+/*
  * BatchPatience
  *		How long a message may take that does not have its transaction to
  *		itself, in milliseconds.
@@ -85,17 +101,18 @@ BatchPatience(SubWorker *w)
 }
 
 /*
- * BatchHandleFirst
+ * BatchHandleOne
  *		Decode and call.  A cancel that comes while this runs, strikes here.
  */
 void
-BatchHandleFirst(BatchGroup *g, int time_limit)
+BatchHandleOne(BatchGroup *g, int time_limit)
 {
 	int			guc_level = NewGUCNestLevel();
 	Datum		arg;
 	bool		isnull;
 
 	SetCurrentStatementStartTimestamp();
+	BatchClock(g, GetCurrentStatementStartTimestamp());
 	SubActivityNow = ACTIVITY_HANDLING;
 	/* one that came while we were busy with something else */
 	if (ShutdownRequestPending)
@@ -120,11 +137,11 @@ BatchHandleFirst(BatchGroup *g, int time_limit)
 }
 
 /*
- * BatchHandleLater
+ * handle_later
  *		A message that is not the first of its transaction.
  */
-void
-BatchHandleLater(BatchGroup *g, int time_limit)
+static void
+handle_later(BatchGroup *g, int time_limit)
 {
 	ResourceOwner owner = CurrentResourceOwner;
 	MemoryContext cxt = CurrentMemoryContext;
@@ -133,7 +150,7 @@ BatchHandleLater(BatchGroup *g, int time_limit)
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		BatchHandleFirst(g, time_limit);
+		BatchHandleOne(g, time_limit);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
@@ -154,7 +171,7 @@ BatchHandleLater(BatchGroup *g, int time_limit)
 		CurrentResourceOwner = owner;
 		g->spoilt = error->sqlerrcode != ERRCODE_QUERY_CANCELED &&
 			!(g->step == STEP_DECODE && BatchPayloadsFault(error));
-		g->again = g->spoilt || g->quick ||
+		g->again = g->spoilt ||
 			error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 		if (!g->again)
 		{
@@ -211,11 +228,11 @@ handle_items(BatchGroup *g, int end, TimestampTz until)
 		old = MemoryContextSwitchTo(g->item_cxt);
 		if (g->n == 0)
 		{
-			BatchHandleFirst(g, w->time_limit);
+			BatchHandleOne(g, w->time_limit);
 			add_settlement(g, g->next, NULL);
 		}
 		else
-			BatchHandleLater(g, BatchPatience(w));
+			handle_later(g, BatchPatience(w));
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(g->item_cxt);
 		if (!SubSlotLeave(g->next) && !g->again)
@@ -289,6 +306,7 @@ BatchGroupRun(BatchGroup *g, int end, ErrorData **error)
 	*error = NULL;
 	g->next = g->first;
 	g->n = g->nhandled = g->nundecodable = 0;
+	g->clock = g->took = g->longest = g->gaps = 0;
 	g->step = STEP_OPEN;
 	g->again = g->spoilt = g->over = g->lost = false;
 	MemoryContextSwitchTo(g->w->cxt);
@@ -298,6 +316,7 @@ BatchGroupRun(BatchGroup *g, int end, ErrorData **error)
 	{
 		open_group(g, &q);
 		handle_items(g, end, began + GROUP_USECS);
+		BatchClock(g, GetCurrentTimestamp());
 		HandlerClose(&g->handler);
 		g->step = STEP_SETTLE;
 		if (g->n > 0)

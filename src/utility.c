@@ -61,8 +61,6 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 				ParamListInfo params, QueryEnvironment *env,
 				DestReceiver *dest, QueryCompletion *qc)
 {
-	ProcessUtility_hook_type next = previous_utility_hook ?
-		previous_utility_hook : standard_ProcessUtility;
 	Node	   *stmt = pstmt->utilityStmt;
 	bool		two_phase = IsA(stmt, TransactionStmt) &&
 		((TransactionStmt *) stmt)->kind == TRANS_STMT_COMMIT_PREPARED;
@@ -74,8 +72,12 @@ process_utility(PlannedStmt *pstmt, const char *query_string,
 
 	PG_TRY();
 	{
-		next(pstmt, query_string, read_only_tree, context, params, env,
-			 dest, qc);
+		if (previous_utility_hook)
+			previous_utility_hook(pstmt, query_string, read_only_tree, context,
+								  params, env, dest, qc);
+		else
+			standard_ProcessUtility(pstmt, query_string, read_only_tree,
+									context, params, env, dest, qc);
 	}
 	PG_CATCH();
 	{

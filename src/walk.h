@@ -67,6 +67,13 @@ typedef struct Walk
 	LeasedRun	leased;
 } Walk;
 
+/* the range at hand */
+static inline HintRange *
+WalkRange(Walk *w)
+{
+	return &w->view.open.range[w->range];
+}
+
 extern bool WalkUsable(RowLeaf *leaf, Queue *q);
 extern void WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now,
 					  text *group, int64 max_rows);
@@ -75,6 +82,10 @@ extern bool WalkNext(Walk *w, ItemPointer tid);
 extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
 extern void WalkEnd(Walk *w);
+
+/* walklevel.c */
+extern bool WalkAdvance(Walk *w);
+extern void WalkEndRange(Walk *w);
 
 /* walkpass.c */
 extern void WalkReadHints(Walk *w);
@@ -100,7 +111,7 @@ extern void WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc,
 						 HintKey *key);
 extern void WalkScanLevel(Walk *w);
 extern void WalkScanAhead(Walk *w, int64 entries, HintKey *key);
-extern void WalkScanNextDue(Walk *w);
+extern TimestampTz WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
 
 #endif							/* INBOX_WALK_H */

@@ -14,6 +14,7 @@
 #include "catalog/partition.h"
 #include "catalog/pg_trigger.h"
 #include "changed.h"
+#include "compat.h"
 #include "settings.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -71,7 +72,7 @@ table_needs_sql(Relation leaf, Relation root, int16 event)
 
 	if (leaf->rd_rules != NULL || root->rd_rules != NULL)
 		return "the table has a rule";
-	if (leaf->rd_att->constr && leaf->rd_att->constr->has_generated_stored)
+	if (HasGenerated(RelationGetDescr(leaf)))
 		return "the table has a generated column";
 	if (trig && (event == TRIGGER_TYPE_UPDATE ? trig->trig_update_before_row :
 				 trig->trig_delete_before_row))

@@ -6,7 +6,7 @@
  * time (scenarios.pml).  README.md says what is proven and how to read this.
  *
  * Each d_step or atomic block is what the server does at once: one critical
- * section of hints.c, one look at a row, one row lock, one commit.
+ * section of the hints, one look at a row, one row lock, one commit.
  */
 
 #define NKEYS	4			/* a row each */
@@ -134,7 +134,7 @@ hidden int h;
 #define MAX(a, b)	((a) > (b) -> (a) : (b))
 
 /* ---------------------------------------------------------------------
- * hints.c.  To be used within d_step.
+ * hints.c, hintwalk.c and hintdue.c.  To be used within d_step.
  * --------------------------------------------------------------------- */
 
 inline open_keys(a, b, logged)
