@@ -24,7 +24,6 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_database.h"
-#include "commands/extension.h"
 #include "compat.h"
 #include "database.h"
 #include "hints.h"
@@ -260,24 +259,24 @@ sleep_until(TimestampTz due, uint64 announced)
 {
 	for (;;)
 	{
-		TimestampTz now = GetCurrentTimestamp();
+		TimestampTz now;
 		long		wait;
 
-		due = Min(due, now + InboxReapInterval * INT64CONST(1000));
-		wait = TimestampDifferenceMilliseconds(now, due);
-		if (wait > 0)
-			(void) WaitLatch(MyLatch,
-							 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-							 wait,
-							 NamedWaitEvent(&wait_event, "InboxWorkerMain"));
-		ResetLatch(MyLatch);
-
+		/* first, for a lock waited for has reset the latch */
 		QueryCancelPending = false;
 		leave_if_asked();
 		SessionReload();
 
+		now = GetCurrentTimestamp();
+		due = Min(due, now + InboxReapInterval * INT64CONST(1000));
+		wait = TimestampDifferenceMilliseconds(now, due);
 		if (wait <= 0 || SlotAnnounced() != announced)
 			return;
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 wait,
+						 NamedWaitEvent(&wait_event, "InboxWorkerMain"));
+		ResetLatch(MyLatch);
 	}
 }
 
@@ -350,7 +349,7 @@ look(void *arg)
 	HeapTuple	tuple;
 	MemoryContext old;
 
-	here->extension = OidIsValid(get_extension_oid("inbox", true));
+	here->extension = OidIsValid(ExtensionNow("inbox"));
 
 	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
 	if (HeapTupleIsValid(tuple))

@@ -130,12 +130,15 @@ my $end = time() + $seconds;
 my $stop_at = time() + $seconds / 2;
 my %alive;
 my $number = 0;
-while (time() < $end)
+# on a machine that has much else to do it takes longer to get anything done
+while (time() < $end
+	|| (time() < $end + $InboxTest::LONG && $db->selectrow_array('SELECT count(*) <= 100 FROM done')))
 {
 	while (keys %alive < $clients)
 	{
 		my $i = $number++;
-		$alive{ fork_client(sub { client($i, $end) }) } = 1;
+		my $until = time() < $end - 1 ? $end : time() + 1;
+		$alive{ fork_client(sub { client($i, $until) }) } = 1;
 	}
 	usleep(50_000);
 	kill_client($_), delete $alive{$_} for rand() < 0.05 ? pick(keys %alive) : ();
@@ -159,7 +162,7 @@ cmp_ok($during, '>', 100, "some work was done, seed $seed");
 # drained by many at once, all of it is served
 my @pids = map { fork_client(sub {
 	my $own = connect_db($node);
-	my $until = time() + 120;
+	my $until = time() + 2 * $InboxTest::LONG;
 	while (time() < $until && $own->selectrow_array('SELECT EXISTS (SELECT FROM jobs)'))
 	{
 		begin($own);
