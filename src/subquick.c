@@ -60,8 +60,9 @@
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 
-/* so many messages without trouble */
+/* so many messages without trouble, doubled each time it was betrayed */
 #define TRUST			200
+#define MAX_WARY		5
 /* a handling that takes longer, in microseconds, is worth a lease */
 #define SHORT_USECS		1000
 
@@ -296,7 +297,7 @@ BatchQuick(SubWorker *w)
 	TimestampTz began = GetCurrentTimestamp();
 	volatile bool ran = false;
 
-	if (w->claim_next || w->trust < TRUST || w->busy > SHORT_USECS ||
+	if (w->claim_next || w->trust < TRUST << w->wary || w->busy > SHORT_USECS ||
 		!InboxAsyncClaim || QuickAfterCrash())
 	{
 		w->claim_next = false;
@@ -320,6 +321,7 @@ BatchQuick(SubWorker *w)
 		(void) BatchEndError(w->cxt);
 		ran = false;
 		w->trust = 0;
+		w->wary = Min(w->wary + 1, MAX_WARY);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(w->cxt);
@@ -327,6 +329,7 @@ BatchQuick(SubWorker *w)
 	QueryCancelPending = false;
 	if (!ran || g.n == 0)
 		return false;
+	w->wary = Max(w->wary - 1, 0);
 	SubSlotCount(g.n, 0, 0, 0);
 	(void) pgstat_report_stat(false);
 	BatchLearn(&g, began);

@@ -33,6 +33,7 @@ typedef struct SubWorker
 	int			group;			/* messages handled in one transaction */
 	int			spurious;		/* handlings that failed only in company */
 	int			trust;			/* handled since something went wrong */
+	int			wary;			/* how often that was without a lease, lately */
 	bool		claim_next;		/* there is something only a claim can take */
 	TimestampTz logged_at;		/* the last error in the log */
 } SubWorker;

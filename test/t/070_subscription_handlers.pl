@@ -222,6 +222,32 @@ is($node->safe_psql($db, "SELECT sent || ' ' || done || ' ' || settled_dead FROM
 	or diag($node->safe_psql($db, "SELECT claimed, done, lost, failed, handled FROM inbox_queues, inbox_subscriptions WHERE name = 'q_quick' AND inbox_queues.queue = 'public.q_quick'"));
 unsubscribe('q_quick');
 
+# one that fails only without a lease has not failed, and nobody else has
+$node->safe_psql($db, q{
+	CREATE SEQUENCE unleased_calls;
+	CREATE SEQUENCE unleased_raised;
+	CREATE TABLE unleased (n int, leased boolean, xid xid8 DEFAULT pg_current_xact_id());
+	CREATE FUNCTION h_unleased(j jsonb) RETURNS void LANGUAGE plpgsql AS $$
+	DECLARE
+		free bool = (SELECT locked_until IS NULL FROM q_unleased WHERE id = (j->>'n')::int);
+	BEGIN
+		PERFORM nextval('unleased_calls');
+		INSERT INTO unleased VALUES ((j->>'n')::int, NOT free);
+		IF free AND (j->>'n')::int IN (300, 400, 500) THEN PERFORM nextval('unleased_raised'); RAISE EXCEPTION 'not without a lease'; END IF;
+	END $$;
+});
+handled('q_unleased', "('{\"n\":3000}')", "'h_unleased(jsonb)'", 'failing without a lease',
+	before => q{INSERT INTO q_unleased (payload) SELECT jsonb_build_object('n', n) FROM generate_series(1, 2999) n});
+is($node->safe_psql($db, 'SELECT is_called FROM unleased_raised'), 't', 'that has happened');
+is($node->safe_psql($db, 'SELECT count(*) || \' \' || count(DISTINCT n) FROM unleased'), '3000 3000', 'each is handled once');
+cmp_ok($node->safe_psql($db, 'SELECT last_value FROM unleased_calls'), '>', 3000, 'though what shared the transaction was called again');
+is($node->safe_psql($db, "SELECT count(*) FROM unleased WHERE n IN (300, 400, 500) AND NOT leased"), 0, 'those that failed had a lease then');
+cmp_ok($node->safe_psql($db, 'SELECT max(c) FROM (SELECT count(*) c FROM unleased WHERE NOT leased GROUP BY xid) x'), '>', 1, 'several share a transaction');
+is($node->safe_psql($db, "SELECT count(*) FROM unleased WHERE NOT leased AND xmin::text <> xid::text"), 0, 'without subtransactions');
+is($node->safe_psql($db, "SELECT failed || ' ' || handled FROM inbox_subscriptions WHERE name = 'q_unleased'"), '0 3000', 'no failure is counted');
+is($node->safe_psql($db, "SELECT count(*) FROM q_unleased_dead"), 0, 'and no attempt was in vain');
+unsubscribe('q_unleased');
+
 # ---------------------------------------------------------------------------
 # by SQL, and where extensions change the receipt
 
