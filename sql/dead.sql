@@ -95,6 +95,16 @@ SELECT id FROM dedup_dead ORDER BY id;
 SELECT inbox_redrive('dedup', 0);
 SELECT try($$SELECT inbox_redrive('dedup', -1)$$);
 
+-- two of one id, in a table without a key: the newer comes back, the other is named
+CREATE TABLE twice (id int PRIMARY KEY, locked_until timestamptz, claimed_at timestamptz, attempt int DEFAULT 1, payload jsonb);
+CREATE TABLE twice_dead (LIKE twice, died_at timestamptz, cause text, rest jsonb);
+SELECT inbox_adopt('twice', claimed_at => 'claimed_at', attempt => 'attempt', payload => 'payload',
+	max_attempts => 1, dead_letter => 'twice_dead');
+INSERT INTO twice_dead (id, payload, cause, died_at) VALUES (1, '"older"', 'failed', '2020-01-01'), (1, '"newer"', 'failed', '2020-01-02');
+SELECT inbox_redrive('twice');
+SELECT id, payload FROM twice;
+SELECT id, payload FROM twice_dead;
+
 -- Another queue as destination
 SELECT inbox_create('morgue', max_attempts => 1);
 SELECT inbox_create('orders', max_attempts => 1, dead_letter => 'morgue');
@@ -106,7 +116,8 @@ SELECT inbox_settle('orders', receipt, 'retry', error => 'boom') FROM inbox_clai
 SELECT count(*) FROM orders;
 SELECT id, payload, no_times(headers) AS headers, priority, group_key, dedup_key, attempt, last_error,
 	due_at > '2021-01-01' AS due FROM morgue ORDER BY id;
-SELECT queue, dead_letter, id, cause, error, attempt FROM inbox_dead WHERE queue = 'dead.orders' ORDER BY id;
+SELECT queue, dead_letter, id, cause, error, attempt,
+	died_at BETWEEN now() - '1 min'::interval AND clock_timestamp() AS died FROM inbox_dead WHERE queue = 'dead.orders' ORDER BY id;
 -- down a chain and back
 SELECT inbox_settle('morgue', receipt, 'dead', error => 'again') FROM inbox_claim('morgue') WHERE payload = '{"n": 1}';
 SELECT id, last_error, no_times(headers) #>> '{inbox,origin,queue}' AS origin FROM morgue_dead;
@@ -129,13 +140,15 @@ INSERT INTO groups (payload, group_key) VALUES ('1', 'x'), ('2', NULL), ('3', 'd
 SELECT inbox_settle('groups', receipt, 'retry', error => 'boom') FROM inbox_claim('groups', 10, group_key => 'x');
 SELECT inbox_settle('groups', receipt, 'dead') FROM inbox_claim('groups', 10);
 SELECT id, group_key, attempt, locked_until, last_error, no_times(headers) AS headers, due_at <= now() AS due FROM groups ORDER BY id;
-SELECT queue, dead_letter, id, cause, error, attempt FROM inbox_dead WHERE queue = 'dead.groups' ORDER BY id;
+SELECT queue, dead_letter, id, cause, error, attempt,
+	died_at BETWEEN now() - '1 min'::interval AND clock_timestamp() AS died FROM inbox_dead WHERE queue = 'dead.groups' ORDER BY id;
 -- spent again there: it pauses
 SELECT inbox_settle('groups', receipt, 'retry', error => 'boom') FROM inbox_claim('groups', 10, group_key => 'dead') WHERE id = '1';
 SELECT id, group_key, attempt, due_at > now() + '59 min'::interval AS rests FROM groups WHERE id = 1;
 UPDATE groups SET locked_until = NULL WHERE id = 1;
 SELECT inbox_redrive('groups');
-SELECT id, group_key, attempt, no_times(headers) AS headers FROM groups ORDER BY id;
+-- and is due again
+SELECT id, group_key, attempt, due_at <= now() AS due, no_times(headers) AS headers FROM groups ORDER BY id;
 
 -- Nowhere to bury
 SELECT inbox_create('plain');

@@ -246,6 +246,16 @@ SELECT settings('kept');
 ROLLBACK;
 SELECT settings('kept');
 
+-- a queue that has lost its triggers, with a dropped extension for one, gets
+-- them again; one that was to have none does not
+DROP TRIGGER inbox_inserted ON kept;
+SELECT inbox_alter('kept');
+SELECT tgname FROM pg_trigger WHERE tgrelid = 'kept'::regclass ORDER BY 1;
+CREATE TABLE bare (id int PRIMARY KEY, locked_until timestamptz, claimed_at timestamptz);
+SELECT inbox_adopt('bare', claimed_at => 'claimed_at', triggers => false);
+SELECT inbox_alter('bare');
+SELECT tgname FROM pg_trigger WHERE tgrelid = 'bare'::regclass ORDER BY 1;
+
 --
 -- Everything is documented
 --

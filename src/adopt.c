@@ -292,9 +292,7 @@ attempt_base(Relation rel, const RoleColumn *attempt)
 		return 1;
 	value = constant_default(rel, attempt->attno, &other);
 	if (value != NULL)
-		base = attempt->type == INT2OID ? DatumGetInt16(value->constvalue) :
-			attempt->type == INT4OID ? DatumGetInt32(value->constvalue) :
-			DatumGetInt64(value->constvalue);
+		base = RoleInteger(attempt->type, value->constvalue);
 	if (other || base < 0 || base > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),

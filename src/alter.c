@@ -18,6 +18,7 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "changed.h"
 #include "deadletter.h"
 #include "indexcheck.h"
 #include "setup.h"
@@ -206,6 +207,8 @@ inbox_alter(PG_FUNCTION_ARGS)
 		change_fifo(relid, &settings);
 	change_destination(relid, col, dead, &old, &settings);
 	LabelWrite(relid, &settings);
+	if (settings.triggers && !ChangedHasTriggers(relid))
+		ChangedAddTriggers(relid, get_func_namespace(fcinfo->flinfo->fn_oid));
 	PG_RETURN_TEXT_P(cstring_to_text(QualifiedName(relid)));
 }
 

@@ -91,6 +91,9 @@ BuryRefuse(Queue *q)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("queue \"%s\" has no place for dead letters", q->relname),
 			 errdetail("%s", BuryWhyNot(q)),
+			 q->settings.dead_group == NULL && OidIsValid(q->dead_named) ?
+			 errhint("Give both the same owner, or name another one with inbox_alter(%s, dead_letter => ...).",
+					 quote_literal_cstr(q->name)) :
 			 errhint("Name one with inbox_alter(%s, dead_letter => ...).",
 					 quote_literal_cstr(q->name))));
 }

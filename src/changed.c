@@ -92,6 +92,23 @@ ChangedOnlyOurs(const TriggerDesc *triggers, int16 event)
 	return true;
 }
 
+/*
+ * ChangedHasTriggers
+ *		Has the table its triggers?  They go with the extension, and a new one
+ *		finds the queues without.
+ */
+bool
+ChangedHasTriggers(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	int			n = 0;
+
+	for (int i = 0; rel->trigdesc != NULL && i < rel->trigdesc->numtriggers; i++)
+		n += is_ours(&rel->trigdesc->triggers[i]);
+	table_close(rel, NoLock);
+	return n == 2;
+}
+
 void
 ChangedDropTriggers(Oid relid)
 {
@@ -158,29 +175,49 @@ ChangedAddTriggers(Oid relid, Oid namespaceid)
 	go_with_extension(relid, ON_UPDATE);
 }
 
-static void
-widen(HintRange *all, int64 *rows, const HintRange *keys)
+/*
+ * Rows next to each other that are of one level are told of as one.
+ */
+typedef struct UnleasedRun
 {
-	if (*rows == 0)
-		*all = *keys;
-	all->lo = KeyMin(&all->lo, &keys->lo);
-	all->hi = KeyMax(&all->hi, &keys->hi);
-	(*rows)++;
+	int64		rows;
+	HintRange	keys;
+} UnleasedRun;
+
+static void
+tell_run(Queue *q, UnleasedRun *run, bool sent)
+{
+	if (run->rows > 0 && sent)
+		PendingSent(q, &run->keys, run->rows);
+	else if (run->rows > 0)
+		PendingOpen(q, &run->keys, run->rows);
+	run->rows = 0;
+}
+
+static void
+add_unleased(Queue *q, UnleasedRun *run, const HintRange *keys, bool sent)
+{
+	if (run->rows > 0 && run->keys.lo.priority != keys->lo.priority)
+		tell_run(q, run, sent);
+	if (run->rows++ == 0)
+		run->keys = *keys;
+	run->keys.lo = KeyMin(&run->keys.lo, &keys->lo);
+	run->keys.hi = KeyMax(&run->keys.hi, &keys->hi);
 }
 
 /*
- * read_changes
- *		The keys between which a statement's unleased rows lie; their number.
- *		The leased ones are noted.
+ * tell_changes
+ *		Tell of a statement's rows; of the leased ones too.
  */
-static int64
-read_changes(Queue *q, TriggerData *trigger, HintRange *all)
+static void
+tell_changes(Queue *q, TriggerData *trigger)
 {
+	bool		sent = TRIGGER_FIRED_BY_INSERT(trigger->tg_event);
 	Relation	rel = trigger->tg_relation;
 	AttrNumber	attnos[NUM_QUEUE_ROLES];
 	TupleTableSlot *new = MakeSingleTupleTableSlot(RelationGetDescr(rel),
 												   &TTSOpsMinimalTuple);
-	int64		rows = 0;
+	UnleasedRun run = {0};
 
 	QueueMapRoles(q, rel, attnos);
 	while (tuplestore_gettupleslot(trigger->tg_newtable, true, false, new))
@@ -196,10 +233,10 @@ read_changes(Queue *q, TriggerData *trigger, HintRange *all)
 		if (row.leased)
 			PendingNote(q, row.locked_until, &keys);
 		else
-			widen(all, &rows, &keys);
+			add_unleased(q, &run, &keys, sent);
 	}
+	tell_run(q, &run, sent);
 	ExecDropSingleTupleTableSlot(new);
-	return rows;
 }
 
 /*
@@ -212,8 +249,6 @@ inbox_changed(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 	Queue	   *q;
-	HintRange	keys;
-	int64		rows;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event) ||
@@ -226,12 +261,10 @@ inbox_changed(PG_FUNCTION_ARGS)
 					 false);
 	if (q == NULL)
 		return PointerGetDatum(NULL);
-	rows = read_changes(q, trigger, &keys);
+	tell_changes(q, trigger);
 	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 		DeltaCount(q, TOTAL_SENT,
 				   tuplestore_tuple_count(trigger->tg_newtable));
-	if (rows > 0)
-		PendingOpen(q, &keys, rows);
 	QueueClose(q);
 	return PointerGetDatum(NULL);
 }

@@ -12,6 +12,7 @@
 #include "utils/reltrigger.h"
 
 extern void ChangedAddTriggers(Oid relid, Oid namespaceid);
+extern bool ChangedHasTriggers(Oid relid);
 extern void ChangedDropTriggers(Oid relid);
 extern bool ChangedOnlyOurs(const TriggerDesc *triggers, int16 event);
 

@@ -162,12 +162,12 @@ put_json(Listing *l, JsonbContainer *json, const char *time_key)
 	TimestampTz at = 0;
 	bool		counted = attempt != NULL && strlen(attempt) <= 18 &&
 		attempt[0] != '\0' && strspn(attempt, "0123456789") == strlen(attempt);
+	bool		timed = time != NULL && HistoryParseTime(time, &at);
 
 	put_text(l, member_text(json, "cause"));
 	put_text(l, member_text(json, "error"));
 	put(l, counted, counted ? Int64GetDatum(strtoi64(attempt, NULL, 10)) : 0);
-	put(l, time != NULL && HistoryParseTime(time, &at),
-		TimestampTzGetDatum(at));
+	put(l, timed, TimestampTzGetDatum(at));
 }
 
 static void
@@ -186,20 +186,6 @@ end_row(Listing *l)
 						 l->nulls);
 }
 
-static int64
-integer(Oid type, Datum value)
-{
-	switch (type)
-	{
-		case INT2OID:
-			return DatumGetInt16(value);
-		case INT4OID:
-			return DatumGetInt32(value);
-		default:
-			return DatumGetInt64(value);
-	}
-}
-
 static void
 visit_table(const AttrNumber *attnos, TupleTableSlot *slot, void *arg)
 {
@@ -212,7 +198,7 @@ visit_table(const AttrNumber *attnos, TupleTableSlot *slot, void *arg)
 	put_text(l, column_text(l, attnos, slot, ROLE_CAUSE));
 	put_text(l, column_text(l, attnos, slot, ROLE_LAST_ERROR));
 	known = read_column(attnos, slot, ROLE_ATTEMPT, &value);
-	put(l, known, Int64GetDatum(integer(l->type[ROLE_ATTEMPT], value)));
+	put(l, known, Int64GetDatum(RoleInteger(l->type[ROLE_ATTEMPT], value)));
 	known = read_column(attnos, slot, ROLE_DIED_AT, &value);
 	put(l, known, value);
 	end_row(l);

@@ -29,7 +29,8 @@
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
-#define FIELD	"v"
+/* errors name it */
+#define FIELD	"payload"
 
 static void check_fields(JsonbContainer *json, Oid type);
 
@@ -124,7 +125,7 @@ check_fields(JsonbContainer *json, Oid type)
 
 /*
  * wrap
- *		{"v": payload}
+ *		{"payload": payload}
  */
 static Jsonb *
 wrap(Jsonb *payload)

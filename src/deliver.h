@@ -32,6 +32,7 @@ typedef struct KeptRow
 	Oid			relid;			/* where it lies */
 	TupleDesc	desc;			/* of that table then */
 	HeapTuple	tuple;
+	CommandId	begun;			/* what the handler does has this, or later */
 } KeptRow;
 
 typedef struct DeliverySink

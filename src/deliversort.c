@@ -15,7 +15,7 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "deliver.h"
-#include "pending.h"
+#include "hints.h"
 #include "receipt.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"

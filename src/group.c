@@ -82,7 +82,6 @@
 #include "group.h"
 #include "hints.h"
 #include "miscadmin.h"
-#include "pending.h"
 #include "totals.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -117,23 +116,30 @@ GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now, text *only)
 }
 
 /*
+ * GroupHash
+ *		Of the key of the group at hand; keys that are equal have the same.
+ */
+uint64
+GroupHash(GroupFind *g)
+{
+	return DatumGetUInt64(DirectFunctionCall2Coll(hashtextextended,
+												  g->q->col[ROLE_GROUP_KEY].collation,
+												  PointerGetDatum(g->key),
+												  Int64GetDatum(0)));
+}
+
+/*
  * lock_group
  *		Step 1.
  */
 static bool
 lock_group(GroupFind *g)
 {
-	Oid			collation = g->q->col[ROLE_GROUP_KEY].collation;
-	uint64		hash;
-
-	hash = DatumGetUInt64(DirectFunctionCall2Coll(hashtextextended, collation,
-												  PointerGetDatum(g->key),
-												  Int64GetDatum(0)));
-	g->hash = hash;
+	g->hash = GroupHash(g);
 	if (g->peek)
 		return true;
 	SET_LOCKTAG_ADVISORY(g->tag, MyDatabaseId, g->q->relid,
-						 (uint32) (hash ^ (hash >> 32)), GROUP_LOCK);
+						 (uint32) (g->hash ^ (g->hash >> 32)), GROUP_LOCK);
 	g->locked = TryLock(&g->tag, ExclusiveLock);
 	return g->locked;
 }
@@ -159,7 +165,7 @@ try_group(GroupFind *g)
 		return false;
 	g->nended = 0;
 	g->spotted = false;
-	g->look_dead = 0;
+	g->look_dead = g->look_pages = 0;
 	free = g->direct ? GroupWalkLook(g) : GroupSqlLook(g);
 	if (!free)
 		unlock_group(g);

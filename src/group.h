@@ -105,8 +105,10 @@ typedef struct GroupFind
 	GroupSpot	spot;			/* where it began */
 	bool		spotted;
 	bool		spottable;
+	bool		spots;			/* some group of the queue has one */
 	bool		lease_ordered;	/* leases are in claim order */
 	int64		look_dead;		/* entries of rows that are gone */
+	int64		look_pages;		/* gone to */
 	HintKey		head_key;
 	int64		head_level;
 	GroupRow	head_row;
@@ -134,6 +136,7 @@ typedef struct GroupFind
 extern void GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now,
 					   text *only);
 extern bool GroupNext(GroupFind *g, Oid *relid, ItemPointer tid);
+extern uint64 GroupHash(GroupFind *g);
 extern bool GroupTry(GroupFind *g, text *key, Oid relid, ItemPointer tid);
 extern void GroupTook(GroupFind *g, bool taken);
 extern void GroupEnd(GroupFind *g);
@@ -153,6 +156,7 @@ extern void GroupPutKey(ScanKey key, Relation index, AttrNumber attno,
 extern void GroupPutNull(ScanKey key, AttrNumber attno);
 extern int	GroupPutLevel(GroupFind *g, ScanKey key, Relation index,
 						  AttrNumber attno);
+extern bool GroupWalkEntry(GroupFind *g);
 extern IndexScanDesc GroupScan(GroupFind *g, IndexScanDesc *scan,
 							   Relation index, Snapshot snapshot, ScanKey keys,
 							   int n, bool want_entry);
@@ -162,6 +166,7 @@ extern bool GroupWalkLevel(GroupFind *g);
 extern int64 GroupEntryLevel(GroupFind *g);
 
 /* grouplook.c */
+extern bool GroupWalkSpot(GroupFind *g);
 extern bool GroupWalkLook(GroupFind *g);
 extern bool GroupWalkLoose(GroupFind *g, ItemPointer tid);
 
@@ -177,6 +182,7 @@ extern Size GroupShmemSize(void);
 extern void GroupShmemInit(void);
 extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
 extern void GroupCursorMove(Queue *q, int64 level, text *key);
+extern bool GroupSpotsThere(Queue *q, TimestampTz now);
 extern bool GroupSpotFind(Queue *q, uint64 hash, TimestampTz now,
 						  GroupSpot *spot);
 extern void GroupSpotTook(GroupFind *g);

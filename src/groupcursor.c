@@ -35,14 +35,18 @@
 #include "utils/timestamp.h"
 
 #define LEVELS		12			/* of a queue, with a cursor of their own */
-#define SPOTS		16			/* groups of a queue whose head is remembered */
+/* groups of a queue whose head is remembered, found by hash */
+#define SPOT_SETS	16
+#define SPOT_WAYS	4
 #define OWN_QUEUES	16			/* remembered without shared memory */
 
-/* a head is remembered that has so many dead entries before it */
+/* a head is remembered that has so many dead entries before it, or pages */
 #define SPOT_DEAD		32
+#define SPOT_PAGES		16
 /* for a second, or as much longer as it took to look at them */
 #define SPOT_TIME		USECS_PER_SEC
 #define SPOT_PACE		10		/* microseconds */
+#define SPOT_PAGE_PACE	100
 
 typedef struct LevelCursor
 {
@@ -60,8 +64,8 @@ typedef struct QueueCursor
 	uint64		turns;
 	bool		loose_next;
 	LevelCursor level[LEVELS];
-	int			next_spot;		/* to be used again */
-	GroupSpot	spot[SPOTS];
+	TimestampTz spots_until;	/* when the last of them is too old */
+	GroupSpot	spot[SPOT_SETS][SPOT_WAYS];
 } QueueCursor;
 
 static QueueCursor *cursors = NULL; /* in shared memory */
@@ -195,47 +199,79 @@ GroupCursorTurn(Queue *q, bool loose_next)
 }
 
 /*
+ * set_of
+ *		The spots among which that of a group is.
+ */
+static GroupSpot *
+set_of(QueueCursor *c, uint64 hash)
+{
+	return c->spot[hash % SPOT_SETS];
+}
+
+/*
+ * GroupSpotsThere
+ *		Is any head of the queue remembered?  Without shared memory none is, as
+ *		the claims of others would not show.
+ */
+bool
+GroupSpotsThere(Queue *q, TimestampTz now)
+{
+	QueueCursor *c;
+	bool		there;
+
+	if (cursors == NULL || HintsFor(q) == NULL)
+		return false;
+	c = lock_cursor(q);
+	there = c->spots_until > now;
+	unlock_cursor(c);
+	return there;
+}
+
+/*
  * GroupSpotFind
- *		Where the group's head was, if it cannot be before; without shared
- *		memory nothing is remembered, as the claims of others would not show.
+ *		Where the group's head was, if it cannot be before.
  */
 bool
 GroupSpotFind(Queue *q, uint64 hash, TimestampTz now, GroupSpot *spot)
 {
 	QueueHints *hints = HintsFor(q);
-	QueueCursor *c;
+	QueueCursor *c = lock_cursor(q);
+	GroupSpot  *set = set_of(c, hash);
 	bool		found = false;
 
-	if (cursors == NULL || hints == NULL)
-		return false;
-	c = lock_cursor(q);
-	for (int i = 0; i < SPOTS && !found; i++)
+	for (int i = 0; i < SPOT_WAYS && !found; i++)
 	{
-		found = c->spot[i].hash == hash && c->spot[i].until > now;
+		found = set[i].hash == hash && set[i].until > now;
 		if (found)
-			*spot = c->spot[i];
+			*spot = set[i];
 	}
 	unlock_cursor(c);
 	return found && HintsNoneBefore(hints, spot->generation, &spot->key);
 }
 
+/*
+ * spot_keep
+ *		In place of the group's last one, or of the oldest.
+ */
 static void
 spot_keep(Queue *q, const GroupSpot *spot)
 {
 	QueueCursor *c = lock_cursor(q);
-	int			n = -1;
+	GroupSpot  *set = set_of(c, spot->hash);
+	int			n = 0;
 
-	for (int i = 0; i < SPOTS && n < 0; i++)
+	for (int i = 0; i < SPOT_WAYS; i++)
 	{
-		if (c->spot[i].hash == spot->hash)
+		if (set[i].hash == spot->hash)
+		{
+			n = i;
+			break;
+		}
+		if (set[i].until < set[n].until)
 			n = i;
 	}
-	if (n < 0)
-	{
-		n = c->next_spot;
-		c->next_spot = (n + 1) % SPOTS;
-	}
-	c->spot[n] = *spot;
+	set[n] = *spot;
+	c->spots_until = Max(c->spots_until, spot->until);
 	unlock_cursor(c);
 }
 
@@ -243,11 +279,12 @@ static void
 spot_forget(Queue *q, uint64 hash)
 {
 	QueueCursor *c = lock_cursor(q);
+	GroupSpot  *set = set_of(c, hash);
 
-	for (int i = 0; i < SPOTS; i++)
+	for (int i = 0; i < SPOT_WAYS; i++)
 	{
-		if (c->spot[i].hash == hash)
-			c->spot[i].until = 0;
+		if (set[i].hash == hash)
+			set[i].until = 0;
 	}
 	unlock_cursor(c);
 }
@@ -263,7 +300,7 @@ GroupSpotTook(GroupFind *g)
 {
 	HintRange	passed = {KEY_FIRST, g->head_key};
 
-	if (!g->spotted && g->look_dead < SPOT_DEAD)
+	if (!g->spotted && g->look_dead < SPOT_DEAD && g->look_pages < SPOT_PAGES)
 	{
 		spot_forget(g->q, g->hash);
 		return;
@@ -272,7 +309,8 @@ GroupSpotTook(GroupFind *g)
 	g->spot.key = g->head_key;
 	if (!g->spotted)
 		g->spot.until = g->now +
-			Max(SPOT_TIME, g->look_dead * SPOT_PACE);
+			Max(SPOT_TIME, g->look_dead * SPOT_PACE +
+				g->look_pages * SPOT_PAGE_PACE);
 	spot_keep(g->q, &g->spot);
 	/* what it had settled before would be back */
 	if (g->wrote)

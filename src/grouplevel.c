@@ -32,10 +32,7 @@ GroupEntryLevel(GroupFind *g)
 	Datum		datum = index_getattr(g->groups->xs_itup, 1,
 									  g->groups->xs_itupdesc, &isnull);
 
-	if (isnull)
-		return PG_INT64_MAX;
-	return type == INT2OID ? DatumGetInt16(datum) :
-		type == INT4OID ? DatumGetInt32(datum) : DatumGetInt64(datum);
+	return isnull ? PG_INT64_MAX : RoleInteger(type, datum);
 }
 
 /*
@@ -49,7 +46,6 @@ static bool
 next_priority(GroupFind *g, int64 *priority)
 {
 	RoleColumn *col = &g->q->col[ROLE_PRIORITY];
-	IndexScanDesc scan;
 	ScanKeyData key;
 
 	if (g->at_entry)
@@ -63,11 +59,11 @@ next_priority(GroupFind *g, int64 *priority)
 		GroupPutKey(&key, g->group_index, 1, BTGreaterStrategyNumber, INT8OID,
 					WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
 					Int64GetDatum(g->level));
-	scan = GroupScan(g, &g->groups, g->group_index, SnapshotSelf, &key,
+	(void) GroupScan(g, &g->groups, g->group_index, SnapshotSelf, &key,
 					 g->started ? 1 : 0, true);
 	g->scanning = g->across = false;
 	*priority = PG_INT64_MAX;
-	if (index_getnext_tid(scan, ForwardScanDirection) == NULL)
+	if (!GroupWalkEntry(g))
 		/* entries with NULL satisfy no comparison */
 		return g->started && !col->notnull;
 	*priority = GroupEntryLevel(g);

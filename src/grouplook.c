@@ -21,6 +21,7 @@
 #include "access/relscan.h"
 #include "access/tableam.h"
 #include "catalog/pg_type.h"
+#include "executor/instrument.h"
 #include "group.h"
 #include "hints.h"
 #include "miscadmin.h"
@@ -162,12 +163,37 @@ look_head(GroupFind *g, Snapshot snapshot)
 }
 
 /*
+ * pages_gone_to
+ *		So far.  Entries that a scan has marked as dead are stepped over by
+ *		later ones without a word, but not for nothing.
+ */
+static int64
+pages_gone_to(void)
+{
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
+}
+
+/*
+ * GroupWalkSpot
+ *		Is it known where the head of the group at hand was?
+ */
+bool
+GroupWalkSpot(GroupFind *g)
+{
+	GroupSpot	spot;
+
+	return GroupSpotFind(g->q, GroupHash(g), g->now, &spot);
+}
+
+/*
  * GroupWalkLook
  *		Steps 2 to 4, for the group at hand.
  *
- * An old snapshot keeps the entries of all that was settled in front of the
- * head.  Behind so many the look does not begin with the group, but at the
- * spot where the last claim on it took the head.  That is as good if nothing
+ * The entries of all that was settled stay in front of the head, as long as an
+ * old snapshot keeps their rows, and then until a vacuum goes by: nobody
+ * inserts there, so no page is full and makes room.  Behind so many the look
+ * does not begin with the group, but at the spot where the last claim on it
+ * took the head.  That is as good if nothing
  * of the group has come before it since, and nothing before it is leased:
  *
  * - Whatever makes rows that are not leased, there as anywhere, tells the
@@ -189,14 +215,16 @@ GroupWalkLook(GroupFind *g)
 	QueueHints *hints = HintsFor(g->q);
 	uint64		generation = hints != NULL ? HintsGeneration(hints) : 0;
 	Snapshot	snapshot;
+	int64		pages = pages_gone_to();
 	bool		free;
 
-	g->spotted = g->spottable && hints != NULL && !PendingUntold(hints) &&
+	g->spotted = g->spots && !PendingUntold(hints) &&
 		GroupSpotFind(g->q, g->hash, g->now, &g->spot);
 	/* read before, so that what is told meanwhile is told of the new spot */
 	g->spot.generation = generation;
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	free = look_leases(g, snapshot) && look_head(g, snapshot);
+	g->look_pages = pages_gone_to() - pages;
 
 	ExecClearTuple(g->slot);
 	UnregisterSnapshot(snapshot);

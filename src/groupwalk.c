@@ -130,6 +130,7 @@ GroupWalkBegin(GroupFind *g)
 	g->spottable = q->integer_id &&
 		(!QueueHas(q, ROLE_PRIORITY) || q->col[ROLE_PRIORITY].notnull) &&
 		(!QueueHas(q, ROLE_DUE_AT) || q->col[ROLE_DUE_AT].notnull);
+	g->spots = g->spottable && GroupSpotsThere(q, g->now);
 }
 
 /*
@@ -149,6 +150,7 @@ GroupScan(GroupFind *g, IndexScanDesc *scan, Relation index, Snapshot snapshot,
 	}
 	(*scan)->xs_want_itup = want_entry;
 	(*scan)->numberOfKeys = n;
+	(*scan)->ignore_killed_tuples = !(g->spots && scan == &g->groups);
 	index_rescan(*scan, keys, n, NULL, 0);
 	return *scan;
 }
@@ -197,6 +199,22 @@ scan_groups(GroupFind *g)
 }
 
 /*
+ * GroupWalkEntry
+ *		The next entry of the scan of groups.  Where the heads of groups are
+ *		remembered, what it begins with may be a long row of entries marked as
+ *		dead, and the first of them tells whose they are: so it must see those
+ *		of its first page.
+ */
+bool
+GroupWalkEntry(GroupFind *g)
+{
+	bool		found = index_getnext_tid(g->groups, ForwardScanDirection) != NULL;
+
+	g->groups->ignore_killed_tuples = true;
+	return found;
+}
+
+/*
  * next_entry
  *		Go to the next entry of the level; false at its end.
  */
@@ -205,8 +223,7 @@ next_entry(GroupFind *g)
 {
 	if ((++g->steps & 0xff) == 0)
 		CHECK_FOR_INTERRUPTS();
-	if (!g->at_entry &&
-		index_getnext_tid(g->groups, ForwardScanDirection) == NULL)
+	if (!g->at_entry && !GroupWalkEntry(g))
 		return false;
 	g->at_entry = g->across && GroupEntryLevel(g) != g->level;
 	return !g->at_entry;
@@ -280,6 +297,8 @@ meet(GroupFind *g, text *key)
 		g->passing = g->q->settings.dead_group != NULL &&
 			LeaseInDeadGroup(g->q, g->key);
 		g->passed = 0;
+		if (!g->passing && g->spots && is_due(g) && GroupWalkSpot(g))
+			return g->passing = true;
 	}
 	if (g->passing)
 	{

@@ -97,9 +97,13 @@ HandlerProblem(Oid function, Oid queue, const char **hint, HandlerKind *kind)
 		problem = "a handler must not return a set";
 		*hint = "What it returns is ignored; let it return void.";
 	}
+	else if (proc->prokind == PROKIND_PROCEDURE &&
+			 !heap_attisnull(tuple, Anum_pg_proc_proargmodes, NULL))
+	{
+		problem = "a procedure with OUT or VARIADIC arguments cannot be a handler";
+		*hint = "Declare its one argument IN, or use a function.";
+	}
 	else if (proc->pronargs != 1 || OidIsValid(proc->provariadic) ||
-			 (proc->prokind == PROKIND_PROCEDURE &&
-			  !heap_attisnull(tuple, Anum_pg_proc_proargmodes, NULL)) ||
 			 !kind_of(proc->proargtypes.values[0], queue, kind))
 	{
 		problem = "a handler must take one argument that a message can be";
@@ -135,6 +139,7 @@ HandlerOpen(Handler *h, Oid function, Queue *q)
 	h->q = q;
 	h->cxt = CurrentMemoryContext;
 	h->argtype = argtypes[0];
+	h->collation = get_typcollation(h->argtype);
 	h->strict = func_strict(function);
 	h->procedure = get_func_prokind(function) == PROKIND_PROCEDURE;
 	h->slot = NULL;
@@ -260,7 +265,7 @@ HandlerCall(Handler *h, Datum arg, bool isnull)
 		context = makeNode(CallContext);
 		context->atomic = true;
 	}
-	InitFunctionCallInfoData(*fcinfo, &h->flinfo, 1, get_typcollation(h->argtype),
+	InitFunctionCallInfoData(*fcinfo, &h->flinfo, 1, h->collation,
 							 (Node *) context, NULL);
 	fcinfo->args[0].value = arg;
 	fcinfo->args[0].isnull = isnull;

@@ -27,6 +27,7 @@ typedef struct Handler
 	Oid			function;
 	HandlerKind kind;
 	Oid			argtype;
+	Oid			collation;
 	bool		strict;
 	bool		procedure;
 	FmgrInfo	flinfo;

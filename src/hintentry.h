@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * hintentry.h
- *	  The hints of one queue in shared memory; for hints.c and hinttable.c
- *	  alone.
+ *	  The hints of one queue in shared memory; for hints.c, hintwalk.c,
+ *	  hintdue.c and hinttable.c alone.
  *
  *-------------------------------------------------------------------------
  */
@@ -58,6 +58,27 @@ struct QueueHints
 	Cover		noted_covers[NUM_NOTE_KINDS][NOTED_COVERS];
 };
 
+/*
+ * Is there something to be opened now?  The caller has the lock.  No retry is further ahead than it was
+ * at first, but when the clock has been set back.
+ */
+static inline bool
+HintsDue(QueueHints *h, TimestampTz now)
+{
+	return h->next_look <= now ||
+		(h->nretries > 0 && h->next_look > now + RETRY_AFTER);
+}
+
+/* hints.c */
 extern void HintsReset(QueueHints *h);
+extern void HintsOpenKeys(QueueHints *h, const HintRange *keys);
+
+/* hintdue.c */
+extern void HintsOpenDue(QueueHints *h, TimestampTz now);
+extern void HintsNoteLease(QueueHints *h, NoteKind kind, TimestampTz until,
+						   TimestampTz look, const HintRange *keys,
+						   TimestampTz now);
+extern bool HintsRetry(QueueHints *h, const HintRange *keys,
+					   TransactionId xid, TimestampTz now);
 
 #endif							/* INBOX_HINTENTRY_H */

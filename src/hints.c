@@ -28,6 +28,7 @@
  * one the server has not been told of (see rule 8).  A committed row
  * that is leased has its key in the open set, or in a cover that will be
  * looked at when the lease ends, or its claim has yet to run its callback.
+ * So has one that is not due, but its cover is looked at when it is.
  *
  * The hints of a queue belong to one shape of its table: which columns make
  * up the order, and which file it is in.  With another shape they begin anew,
@@ -74,8 +75,10 @@
  *	  he does not (he may have written this very row by hand, and roll back)
  *	  its key is opened again a moment later.
  * 7. A row that is not due is not passed, nor is what comes behind it on its
- *	  level.  A claim with a filter of its own passes nothing: it would pass
- *	  what its filter hides.
+ *	  level; unless, where so many levels have such rows that the open set has
+ *	  no room for all, the walk notes before when the first of them comes due.
+ *	  A claim with a filter of its own passes nothing: it would pass what its
+ *	  filter hides.
  * 8. What no callback sees (changes with triggers disabled, logical
  *	  replication, restores) is found by the reaper, which reads the whole
  *	  table a stretch at a time and opens whatever is claimable but not open,
@@ -83,6 +86,11 @@
  *
  * A claim enters its leases when it commits, or is prepared; a settlement
  * takes them off when it commits; an extension moves them.
+ *
+ * Here is what is told to the hints, by transactions as they end above all
+ * (pending.c).  What claims read and take out is in hintwalk.c, what opens
+ * when its time has come in hintdue.c, the arithmetic in position.c and
+ * ledger.c.
  *
  * Locking: each queue's hints have a lock of their own, held only for the
  * arithmetic here; nothing under it allocates, raises or waits.  The table of
@@ -94,7 +102,6 @@
 #include "postgres.h"
 
 #include "hintentry.h"
-#include "storage/procarray.h"
 #include "utils/timestamp.h"
 
 /*
@@ -124,298 +131,15 @@ HintsReset(QueueHints *h)
 	h->next_look = PG_INT64_MAX;
 }
 
-static void
-find_next_look(QueueHints *h)
-{
-	h->next_look = PG_INT64_MAX;
-	for (int i = 0; i < NUM_LEDGERS; i++)
-		h->next_look = Min(h->next_look, h->ledger[i].next_look);
-	for (int i = 0; i < h->nretries; i++)
-		h->next_look = Min(h->next_look, h->retry[i].when);
-}
-
 /*
- * HintsNextLook
- *		When a cover or retry is to be opened next.
+ * HintsOpenKeys
+ *		Rule 1.  The caller has the lock.
  */
-TimestampTz
-HintsNextLook(QueueHints *h)
-{
-	TimestampTz look;
-
-	LWLockAcquire(&h->lock, LW_SHARED);
-	look = h->next_look;
-	LWLockRelease(&h->lock);
-	return look;
-}
-
-/*
- * Is there something to be opened now?  No retry is further ahead than it was
- * at first, but when the clock has been set back.
- */
-static inline bool
-look_is_due(QueueHints *h, TimestampTz now)
-{
-	return h->next_look <= now ||
-		(h->nretries > 0 && h->next_look > now + RETRY_AFTER);
-}
-
-static void
-open_keys(QueueHints *h, const HintRange *keys)
+void
+HintsOpenKeys(QueueHints *h, const HintRange *keys)
 {
 	OpenAdd(&h->open, keys);
 	LogAdd(&h->log, &keys->lo);
-}
-
-/*
- * Open the keys of every cover and retry whose time has come.
- */
-static void
-open_due(QueueHints *h, TimestampTz now)
-{
-	HintRange	keys[MAX_COVERS];
-	int			n;
-
-	for (int kind = 0; kind < NUM_LEDGERS; kind++)
-	{
-		n = LedgerDue(&h->ledger[kind], now, keys);
-		for (int i = 0; i < n; i++)
-			open_keys(h, &keys[i]);
-	}
-	for (int i = 0; i < h->nretries;)
-	{
-		Retry	   *r = &h->retry[i];
-
-		/* the clock has been set back */
-		if (r->when > now + RETRY_AFTER)
-			r->when = now;
-		if (r->when <= now && TransactionIdIsValid(r->xid) &&
-			TransactionIdIsInProgress(r->xid))
-			r->when = now + RETRY_AFTER;
-		if (r->when > now)
-		{
-			i++;
-			continue;
-		}
-		open_keys(h, &r->keys);
-		h->retry[i] = h->retry[--h->nretries];
-	}
-	find_next_look(h);
-}
-
-/*
- * HintsRead
- *		What a claim copies before it reads the first row.
- */
-void
-HintsRead(HintView *view, QueueHints *h, TimestampTz now)
-{
-	view->hints = h;
-	if (h == NULL)
-	{
-		OpenAll(&view->open);
-		return;
-	}
-	LWLockAcquire(&h->lock, LW_SHARED);
-	if (look_is_due(h, now))
-	{
-		LWLockRelease(&h->lock);
-		LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-		if (look_is_due(h, now))
-			open_due(h, now);
-	}
-	view->generation = h->log.generation;
-	view->open.n = h->open.n;
-	memcpy(view->open.range, h->open.range, h->open.n * sizeof(HintRange));
-	LWLockRelease(&h->lock);
-}
-
-/*
- * HintsPass
- *		A claim has walked over these keys and left nothing claimable: rule 3.
- */
-void
-HintsPass(HintView *view, const HintRange *passed)
-{
-	QueueHints *h = view->hints;
-	HintRange	cut = *passed;
-	HintKey		lowest;
-
-	if (h == NULL)
-		return;
-	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	if (LogLowestSince(&h->log, view->generation, &lowest))
-	{
-		if (KeyCompare(&lowest, &cut.hi) <= 0)
-			cut.hi = KeyBefore(&lowest);
-		if (KeyCompare(&cut.lo, &cut.hi) <= 0 &&
-			KeyCompare(&cut.hi, &lowest) < 0)
-			OpenCut(&h->open, &cut);
-	}
-	else
-		h->overruns++;
-	LWLockRelease(&h->lock);
-}
-
-/*
- * HintsReserve
- *		A claim is about to take rows from "key" on, up to run->hi at most, and
- *		has left nothing claimable from run->lo on: pass them, if that key is
- *		still open, as far as rule 3 allows.
- */
-ReserveResult
-HintsReserve(HintView *view, const HintKey *key, HintRange *run)
-{
-	QueueHints *h = view->hints;
-	ReserveResult result = RESERVE_LIMITED;
-	HintKey		lowest;
-	HintKey		end;
-
-	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	if (!OpenEnd(&h->open, key, &end))
-		result = RESERVE_PASSED;
-	else if (!LogLowestSince(&h->log, view->generation, &lowest))
-		h->overruns++;
-	else if (KeyCompare(key, &lowest) < 0)
-	{
-		run->hi = KeyMin(&run->hi, &end);
-		if (KeyCompare(&lowest, &run->hi) <= 0)
-			run->hi = KeyBefore(&lowest);
-		OpenCut(&h->open, run);
-		result = RESERVE_DONE;
-	}
-	LWLockRelease(&h->lock);
-	return result;
-}
-
-static void
-note_lease(QueueHints *h, NoteKind kind, TimestampTz until, TimestampTz look,
-		   const HintRange *keys, TimestampTz now)
-{
-	Ledger	   *ledger = &h->ledger[NUM_LEASE_KINDS + kind];
-
-	LedgerNote(ledger, until, look, keys, now);
-	h->next_look = Min(h->next_look, ledger->next_look);
-}
-
-/*
- * HintsLowestSince
- *		The lowest key opened since a generation; false when the log does not
- *		reach back so far.
- */
-bool
-HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest)
-{
-	bool		known;
-
-	LWLockAcquire(&h->lock, LW_SHARED);
-	known = LogLowestSince(&h->log, generation, lowest);
-	LWLockRelease(&h->lock);
-	return known;
-}
-
-/*
- * HintsPassLeased
- *		A claim is about to pass rows with live leases: rule 5.  "look" may be
- *		later than the leases' end, to bound what looking costs; "claimed" is
- *		when the first of them was claimed.
- */
-void
-HintsPassLeased(HintView *view, NoteKind kind, TimestampTz until,
-				TimestampTz look, TimestampTz claimed, const HintRange *keys,
-				TimestampTz now)
-{
-	QueueHints *h = view->hints;
-
-	if (h == NULL)
-		return;
-	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < NUM_LEDGERS; i++)
-	{
-		Cover	   *c = LedgerFind(&h->ledger[i], until, keys);
-
-		if (c != NULL && c->look <= look &&
-			(c->keep || (c->count > 0 && claimed > h->forgot)))
-		{
-			LWLockRelease(&h->lock);
-			return;
-		}
-	}
-	note_lease(h, kind, until, look, keys, now);
-	LWLockRelease(&h->lock);
-}
-
-/*
- * Where there is no room for one more, the retry is widened that is closest
- * by: what lies between is walked again.
- */
-static bool
-add_retry(QueueHints *h, const HintRange *keys, TransactionId xid,
-		  TimestampTz now)
-{
-	Retry	   *r = NULL;
-	double		distance = 0;
-	int			n = 0;
-
-	for (int i = 0; i < h->nretries; i++)
-	{
-		double		d = RangeDistance(&h->retry[i].keys, keys);
-
-		if (h->retry[i].xid != xid)
-			continue;
-		if (n++ == 0 || d < distance)
-		{
-			r = &h->retry[i];
-			distance = d;
-		}
-	}
-	if ((r == NULL || distance > 0) && h->nretries < MAX_RETRIES &&
-		n < (TransactionIdIsValid(xid) ? 1 : MAX_LOCKED))
-	{
-		r = &h->retry[h->nretries++];
-		r->keys = *keys;
-		r->xid = xid;
-		r->when = now + RETRY_AFTER;
-	}
-	/* all are other transactions' watches */
-	if (r == NULL)
-		return false;
-	r->keys.lo = KeyMin(&r->keys.lo, &keys->lo);
-	r->keys.hi = KeyMax(&r->keys.hi, &keys->hi);
-	h->next_look = Min(h->next_look, r->when);
-	return true;
-}
-
-/*
- * HintsPassLocked
- *		A claim is about to pass a row that a claimer has locked, or that has
- *		just changed: rule 6.  False: it must not.
- */
-bool
-HintsPassLocked(HintView *view, const HintRange *keys, TimestampTz now)
-{
-	QueueHints *h = view->hints;
-	bool		kept;
-
-	if (h == NULL)
-		return false;
-	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	kept = add_retry(h, keys, InvalidTransactionId, now);
-	LWLockRelease(&h->lock);
-	return kept;
-}
-
-/*
- * HintsWatch
- *		Open keys when a prepared transaction is over.
- */
-void
-HintsWatch(QueueHints *h, const HintRange *keys, TransactionId xid)
-{
-	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	/* without room for it, rule 8 finds what it makes claimable */
-	(void) add_retry(h, keys, xid, GetCurrentTimestamp());
-	LWLockRelease(&h->lock);
 }
 
 /*
@@ -426,19 +150,7 @@ void
 HintsOpen(QueueHints *h, const HintRange *keys)
 {
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	open_keys(h, keys);
-	LWLockRelease(&h->lock);
-}
-
-/*
- * HintsDistrust
- *		Leases have been entered under another end than they have.
- */
-void
-HintsDistrust(QueueHints *h)
-{
-	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
-	distrust(h);
+	HintsOpenKeys(h, keys);
 	LWLockRelease(&h->lock);
 }
 
@@ -461,6 +173,18 @@ HintsOpenAll(QueueHints *h)
 }
 
 /*
+ * HintsDistrust
+ *		Leases have been entered under another end than they have.
+ */
+void
+HintsDistrust(QueueHints *h)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	distrust(h);
+	LWLockRelease(&h->lock);
+}
+
+/*
  * HintsEnter
  *		Leases have been committed.  Those that have ended by now are opened
  *		at once.
@@ -473,7 +197,7 @@ HintsEnter(QueueHints *h, LeaseKind kind, TimestampTz until,
 
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 	if (until <= now)
-		open_keys(h, keys);
+		HintsOpenKeys(h, keys);
 	else
 	{
 		LedgerEnter(&h->ledger[kind], until, keys, count, sum, now);
@@ -493,9 +217,9 @@ HintsNote(QueueHints *h, TimestampTz until, const HintRange *keys)
 
 	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
 	if (until <= now)
-		open_keys(h, keys);
+		HintsOpenKeys(h, keys);
 	else
-		note_lease(h, NOTE_LATER, until, until, keys, now);
+		HintsNoteLease(h, NOTE_LATER, until, until, keys, now);
 	LWLockRelease(&h->lock);
 }
 
@@ -522,6 +246,19 @@ HintsTakeOff(QueueHints *h, TimestampTz until, const HintRange *keys,
 }
 
 /*
+ * HintsWatch
+ *		Open keys when a prepared transaction is over.
+ */
+void
+HintsWatch(QueueHints *h, const HintRange *keys, TransactionId xid)
+{
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	/* without room for it, rule 8 finds what it makes claimable */
+	(void) HintsRetry(h, keys, xid, GetCurrentTimestamp());
+	LWLockRelease(&h->lock);
+}
+
+/*
  * HintsLook
  *		Copy what tells an operator how well claims know their way.
  */
@@ -535,46 +272,4 @@ HintsLook(QueueHints *h, HintsState *state)
 		state->covers += h->ledger[i].n;
 	state->falls = h->open.overflows + h->overruns + h->resets;
 	LWLockRelease(&h->lock);
-}
-
-/*
- * HintsGeneration
- *		To be read before looking at rows: rule 2.
- */
-uint64
-HintsGeneration(QueueHints *h)
-{
-	uint64		generation;
-
-	LWLockAcquire(&h->lock, LW_SHARED);
-	generation = h->log.generation;
-	LWLockRelease(&h->lock);
-	return generation;
-}
-
-/*
- * HintsNoneBefore
- *		Has nothing before this key been opened since?
- */
-bool
-HintsNoneBefore(QueueHints *h, uint64 generation, const HintKey *key)
-{
-	HintKey		lowest;
-	bool		known;
-
-	LWLockAcquire(&h->lock, LW_SHARED);
-	known = LogLowestSince(&h->log, generation, &lowest);
-	LWLockRelease(&h->lock);
-	return known && KeyCompare(&lowest, key) >= 0;
-}
-
-bool
-HintsContains(QueueHints *h, const HintKey *key)
-{
-	bool		contains;
-
-	LWLockAcquire(&h->lock, LW_SHARED);
-	contains = OpenContains(&h->open, key);
-	LWLockRelease(&h->lock);
-	return contains;
 }

@@ -39,12 +39,13 @@ typedef enum NoteKind
 {
 	NOTE_FIRST,
 	NOTE_SECOND,
-	NOTE_LATER
+	NOTE_LATER,
+	NOTE_DELAYED				/* no lease: rows that are not due */
 } NoteKind;
 
-#define NUM_NOTE_KINDS		(NOTE_LATER + 1)
+#define NUM_NOTE_KINDS		(NOTE_DELAYED + 1)
 
-/* What a claim knows of the hints: rule b. */
+/* What a claim knows of the hints: rule 2. */
 typedef struct HintView
 {
 	QueueHints *hints;			/* NULL: none, everything may be claimable */
@@ -68,38 +69,48 @@ typedef struct HintsState
 	int64		falls;			/* how often something was forgotten */
 } HintsState;
 
+/* hinttable.c */
 extern Size HintsShmemSize(void);
 extern void HintsShmemInit(void);
-
 extern bool HintsPresent(void);
 extern QueueHints *HintsFor(Queue *q);
 extern QueueHints *HintsForTable(Oid relid);
 extern void HintsUntold(Oid relid);
 extern int	HintsNumber(const QueueHints *hints);
-extern TimestampTz HintsNextLook(QueueHints *hints);
 extern void HintsForgetGone(List *relids);
 extern void HintsForgetDatabase(Oid database);
 extern void HintsOpenDatabase(void);
+extern void HintsClaiming(TransactionId xid);
+extern bool HintsIsClaimer(TransactionId xid);
 
-extern uint64 HintsGeneration(QueueHints *hints);
-extern bool HintsNoneBefore(QueueHints *hints, uint64 generation,
-							const HintKey *key);
+/* hintkey.c */
+extern void KeysOfRow(Queue *q, const AttrNumber *attnos,
+					  TupleTableSlot *slot, HintRange *keys);
+
+/* hintwalk.c */
 extern void HintsRead(HintView *view, QueueHints *hints, TimestampTz now);
-extern bool HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest);
 extern void HintsPass(HintView *view, const HintRange *passed);
 extern ReserveResult HintsReserve(HintView *view, const HintKey *key,
 								  HintRange *run);
 extern void HintsPassLeased(HintView *view, NoteKind kind,
 							TimestampTz until, TimestampTz look, TimestampTz claimed,
 							const HintRange *keys, TimestampTz now);
-extern void HintsClaiming(TransactionId xid);
-extern bool HintsIsClaimer(TransactionId xid);
+extern bool HintsPassDelayed(HintView *view, TimestampTz due,
+							 TimestampTz look, const HintRange *keys,
+							 TimestampTz now);
 extern bool HintsPassLocked(HintView *view, const HintRange *keys,
 							TimestampTz now);
+extern uint64 HintsGeneration(QueueHints *hints);
+extern bool HintsLowestSince(QueueHints *h, uint64 generation, HintKey *lowest);
+extern bool HintsNoneBefore(QueueHints *hints, uint64 generation,
+							const HintKey *key);
+extern bool HintsContains(QueueHints *hints, const HintKey *key);
 
+/* hintdue.c */
+extern TimestampTz HintsNextLook(QueueHints *hints);
+
+/* hints.c */
 extern void HintsOpen(QueueHints *hints, const HintRange *keys);
-extern void HintsWatch(QueueHints *hints, const HintRange *keys,
-					   TransactionId xid);
 extern void HintsOpenAll(QueueHints *hints);
 extern void HintsDistrust(QueueHints *hints);
 extern void HintsEnter(QueueHints *hints, LeaseKind kind, TimestampTz until,
@@ -108,7 +119,8 @@ extern void HintsNote(QueueHints *hints, TimestampTz until,
 					  const HintRange *keys);
 extern void HintsTakeOff(QueueHints *hints, TimestampTz until,
 						 const HintRange *keys, int64 count, uint64 sum);
+extern void HintsWatch(QueueHints *hints, const HintRange *keys,
+					   TransactionId xid);
 extern void HintsLook(QueueHints *hints, HintsState *state);
-extern bool HintsContains(QueueHints *hints, const HintKey *key);
 
 #endif							/* INBOX_HINTS_H */

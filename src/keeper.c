@@ -26,28 +26,24 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
-#include "catalog/pg_authid.h"
+#include "bgproc.h"
 #include "compat.h"
 #include "guard.h"
 #include "handler.h"
 #include "keeper.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "session.h"
 #include "settings.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "subcheck.h"
 #include "subshared.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
-#include "utils/syscache.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 /* while a batch is outstanding */
@@ -55,7 +51,6 @@
 
 PGDLLEXPORT void KeeperMain(Datum main_arg);
 
-static uint32 wait_event = 0;
 static bool any = false;		/* there are definitions */
 
 /*
@@ -70,17 +65,10 @@ KeeperStart(void)
 
 	if (!SubWantsKeeper(MyDatabaseId))
 		return;
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
-	strlcpy(worker.bgw_library_name, "inbox", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "KeeperMain", BGW_MAXLEN);
+	BgProcDescribe(&worker, "inbox keeper", "KeeperMain",
+				   ObjectIdGetDatum(MyDatabaseId));
 	snprintf(worker.bgw_name, BGW_MAXLEN,
 			 "inbox keeper for database %u", MyDatabaseId);
-	strlcpy(worker.bgw_type, "inbox keeper", BGW_MAXLEN);
 	if (RegisterDynamicBackgroundWorker(&worker, NULL))
 		SubKeeperAsked(MyDatabaseId);
 	else
@@ -88,51 +76,26 @@ KeeperStart(void)
 						"no background worker slot left; see max_worker_processes");
 }
 
+static bool
+held(void)
+{
+	return SubHeld(MyDatabaseId);
+}
+
+static BgProc self = {
+	.wait_name = "InboxKeeperMain",
+	.must_leave = held,
+	.failed = SubKeeperError
+};
+
 /*
  * KeeperTry
- *		Run a step in a transaction, for no longer than so many milliseconds.
- *		False: it raised an error, which has been dealt with.
+ *		BgProcTry for all of the keeper's files.
  */
 bool
-KeeperTry(void (*step) (void *arg), void *arg, int timeout)
+KeeperTry(BgProcStep step, void *arg, int timeout)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	volatile bool ok = false;
-
-	SessionBusy();
-	PG_TRY();
-	{
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		enable_timeout_after(STATEMENT_TIMEOUT, timeout);
-		step(arg);
-		disable_timeout(STATEMENT_TIMEOUT, false);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
-		ok = true;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		HOLD_INTERRUPTS();
-		disable_timeout(STATEMENT_TIMEOUT, false);
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		if (!SubHeld(MyDatabaseId))
-		{
-			EmitErrorReport();
-			SubKeeperError(error->message);
-		}
-		AbortOutOfAnyTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-	SessionIdle();
-	MemoryContextSwitchTo(cxt);
-	return ok;
+	return BgProcTry(&self, step, arg, timeout);
 }
 
 /* a definition whose handler has to be found by its name */
@@ -148,18 +111,21 @@ search(void *arg)
 	Search	   *s = arg;
 
 	s->handler = SubscriptionFindHandler(s->sub);
+	if (!OidIsValid(s->handler))
+		s->handler = SubscriptionFindAnew(s->sub);
 }
 
 /*
  * bring_up_to_date
- *		Keep the handler's name as it is now, for dumps; after pg_upgrade find
- *		its OID by the name.
+ *		Keep the handler's name as it is now, for dumps; and its OID, where it
+ *		was found by the name.
  */
 static void
 bring_up_to_date(Subscription *sub, Oid handler)
 {
 	char	   *name = sub->handler;
-	bool		moved = SubscriptionPlaceOf(sub) != PLACE_HOME;
+	bool		moved = SubscriptionPlaceOf(sub) != PLACE_HOME ||
+		sub->handler_oid != handler;
 
 	SubscriptionSetHandler(sub, handler);
 	if (!moved && strcmp(name, sub->handler) == 0)
@@ -176,8 +142,8 @@ bring_up_to_date(Subscription *sub, Oid handler)
 
 /*
  * problem_of
- *		Why a subscription cannot run, or NULL.  What depends on the owner's
- *		rights its processes find out for themselves.
+ *		Why a subscription cannot run, or NULL.  Whether its owner may claim and
+ *		settle, its processes find out for themselves.
  */
 static const char *
 problem_of(Subscription *sub)
@@ -191,14 +157,17 @@ problem_of(Subscription *sub)
 		return "copied or restored: to be resumed with inbox_resume_subscription";
 	if (sub->paused)
 		return "paused";
-	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(sub->owner)))
-		return "the owner does not exist";
+	problem = SubOwnerProblem(sub->owner);
+	if (problem != NULL)
+		return problem;
 	if (get_rel_name(sub->queue) == NULL)
 		return "the queue does not exist";
 	if (GuardRun(search, &s) != NULL || !OidIsValid(s.handler))
 		return "the handler does not exist";
 	bring_up_to_date(sub, s.handler);
 	problem = HandlerProblem(s.handler, sub->queue, &hint, &kind);
+	if (problem == NULL && !MayExecute(s.handler, sub->owner))
+		problem = "the owner may not execute the handler";
 	return problem;
 }
 
@@ -239,7 +208,7 @@ static void
 leave_if_asked(void)
 {
 	SessionCheckStop();
-	if (SubHeld(MyDatabaseId))
+	if (held())
 	{
 		SubKeeperLeave();
 		proc_exit(0);
@@ -279,11 +248,7 @@ sleep_until(TimestampTz due)
 
 	if (!set_sleeping())
 		wait = Min(wait, TICK_MS);
-	if (wait > 0)
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 wait, NamedWaitEvent(&wait_event, "InboxKeeperMain"));
-	ResetLatch(MyLatch);
+	BgProcSleep(&self, wait);
 	QueryCancelPending = false;
 }
 

@@ -9,11 +9,12 @@
 #ifndef INBOX_KEEPER_H
 #define INBOX_KEEPER_H
 
+#include "bgproc.h"
 #include "datatype/timestamp.h"
 
 /* keeper.c */
 extern void KeeperStart(void);
-extern bool KeeperTry(void (*step) (void *arg), void *arg, int timeout);
+extern bool KeeperTry(BgProcStep step, void *arg, int timeout);
 
 /* keepstart.c */
 extern TimestampTz KeeperStartWorkers(void);

@@ -124,30 +124,36 @@ static void
 put_receipts(Task *t)
 {
 	SubSlot    *slot = &SubShared->slot[t->slot];
-	char	  **all;
-	char	   *p;
-	int			len = 0;
+	char	   *all = palloc(SUB_RECEIPTS_LEN);
+	char	  **ours = palloc(t->n * sizeof(char *));
+
+	for (int i = 0; i < t->n; i++)
+		ours[i] = TextDatumGetCString(t->receipts[i]);
 
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
 	if (slot->batch == t->batch)
 	{
-		all = palloc(slot->n * sizeof(char *));
-		p = slot->receipts;
-		for (int i = 0; i < slot->n; i++)
+		const char *p = slot->receipts;
+		Size		len = 0;
+		int			i;
+
+		for (i = 0; i < slot->n; i++)
 		{
-			all[i] = i >= t->first && i < t->first + t->n ?
-				TextDatumGetCString(t->receipts[i - t->first]) : pstrdup(p);
+			bool		new = i >= t->first && i < t->first + t->n;
+			const char *receipt = new ? ours[i - t->first] : p;
+			Size		size = strlen(receipt) + 1;
+
+			if (len + size > SUB_RECEIPTS_LEN)
+				break;
+			memcpy(all + len, receipt, size);
+			len += size;
 			p += strlen(p) + 1;
-			len += strlen(all[i]) + 1;
 		}
-		p = slot->receipts;
-		for (int i = 0; len <= SUB_RECEIPTS_LEN && i < slot->n; i++)
+		if (i == slot->n)
 		{
-			strcpy(p, all[i]);
-			p += strlen(p) + 1;
-		}
-		if (len <= SUB_RECEIPTS_LEN)
+			memcpy(slot->receipts, all, len);
 			slot->receipts_len = len;
+		}
 	}
 	LWLockRelease(SubLock);
 }

@@ -13,16 +13,11 @@
 
 #include "keeper.h"
 #include "miscadmin.h"
-#include "postmaster/bgworker.h"
 #include "subshared.h"
 #include "utils/timestamp.h"
 
 /* a process that was asked for and does not come */
 #define PATIENCE_USECS	(10 * USECS_PER_SEC)
-
-/* all of max_worker_processes are taken */
-static int	refusals = 0;
-static TimestampTz refused_until = 0;
 
 /*
  * Is this slot in use for the entry?  One that was asked for long ago and has
@@ -124,11 +119,6 @@ reserve(TimestampTz *next)
 	return reserved;
 }
 
-/*
- * refused
- *		Nobody tells when a process slot comes free, so try again at
- *		intervals.  One line in the log will do until it has worked again.
- */
 static void
 refused(int i)
 {
@@ -137,13 +127,6 @@ refused(int i)
 				"waiting: no background worker slot left, see max_worker_processes");
 	SubShared->slot[i].entry = NO_ENTRY;
 	LWLockRelease(SubLock);
-	if (refusals++ == 0)
-		ereport(LOG,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("no background worker slot left for a subscription"),
-				 errhint("You might need to increase max_worker_processes.")));
-	refused_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-												DatabaseRetryDelay(refusals));
 }
 
 static bool
@@ -152,18 +135,11 @@ start(int i)
 	SubSlot    *slot = &SubShared->slot[i];
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	worker.bgw_main_arg = UInt32GetDatum(slot->token * SUB_MAX_SLOTS + i);
-	strlcpy(worker.bgw_library_name, "inbox", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "SubscriptionMain", BGW_MAXLEN);
+	BgProcDescribe(&worker, "inbox subscription", "SubscriptionMain",
+				   UInt32GetDatum(slot->token * SUB_MAX_SLOTS + i));
 	snprintf(worker.bgw_name, BGW_MAXLEN, "inbox subscription %s",
 			 NameStr(SubShared->entry[slot->entry].name));
-	strlcpy(worker.bgw_type, "inbox subscription", BGW_MAXLEN);
-	return RegisterDynamicBackgroundWorker(&worker, NULL);
+	return BgProcStart(&worker, NULL, NULL);
 }
 
 /*
@@ -174,20 +150,16 @@ TimestampTz
 KeeperStartWorkers(void)
 {
 	TimestampTz next = PG_INT64_MAX;
+	long		wait;
 	int			i;
 
-	if (refused_until > GetCurrentTimestamp())
-		return refused_until;
-	while ((i = reserve(&next)) >= 0)
+	while ((wait = BgProcRefusedFor()) == 0 && (i = reserve(&next)) >= 0)
 	{
 		if (!start(i))
-		{
 			refused(i);
-			return refused_until;
-		}
-		refusals = 0;
 	}
-	return next;
+	return wait == 0 ? next :
+		TimestampTzPlusMilliseconds(GetCurrentTimestamp(), wait);
 }
 
 /*

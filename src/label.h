@@ -13,6 +13,7 @@
 
 #include "access/attnum.h"
 #include "catalog/objectaddress.h"
+#include "catalog/pg_type_d.h"
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 
@@ -48,6 +49,23 @@ typedef enum LabelKind
 	LABEL_QUEUE,
 	LABEL_DEAD					/* a dead-letter table */
 } LabelKind;
+
+/*
+ * The value of a column of an integer type, or of an instant.
+ */
+static inline int64
+RoleInteger(Oid type, Datum value)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return DatumGetInt16(value);
+		case INT4OID:
+			return DatumGetInt32(value);
+		default:
+			return DatumGetInt64(value);
+	}
+}
 
 #define LABEL_PROVIDER	"inbox"
 #define TOKEN_LEN	32			/* hexadecimal digits */

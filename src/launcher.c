@@ -27,13 +27,12 @@
 #include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "bgproc.h"
 #include "catalog/pg_database.h"
-#include "compat.h"
 #include "database.h"
 #include "launcher.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "session.h"
 #include "storage/ipc.h"
@@ -56,17 +55,12 @@ static Oid	starting = InvalidOid;
 static BackgroundWorkerHandle *starting_handle = NULL;
 static TimestampTz starting_since = 0;
 
-/* all of max_worker_processes are taken */
-static int	refusals = 0;
-static TimestampTz refused_until = 0;
-
-static uint32 wait_event = 0;
+static BgProc self = {.wait_name = "InboxLauncherMain"};
 
 static void detach(int code, Datum arg);
 static long supervise(void);
 static bool start_is_over(long *wait);
 static void start_worker(Oid database);
-static void start_refused(Oid database);
 static List *connectable_databases(void);
 static void report_full(void);
 
@@ -79,15 +73,8 @@ LauncherInit(void)
 	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
 		return;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	BgProcDescribe(&worker, "inbox launcher", "LauncherMain", (Datum) 0);
 	worker.bgw_restart_time = LAUNCHER_RESTART_S;
-	strlcpy(worker.bgw_library_name, "inbox", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "LauncherMain", BGW_MAXLEN);
-	strlcpy(worker.bgw_name, "inbox launcher", BGW_MAXLEN);
-	strlcpy(worker.bgw_type, "inbox launcher", BGW_MAXLEN);
 	RegisterBackgroundWorker(&worker);
 }
 
@@ -124,13 +111,8 @@ LauncherMain(Datum main_arg)
 		MemoryContextSwitchTo(TopMemoryContext);
 		MemoryContextDelete(cycle);
 
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |
-						 (wait >= 0 ? WL_TIMEOUT : 0),
-						 wait, NamedWaitEvent(&wait_event, "InboxLauncherMain"));
-		ResetLatch(MyLatch);
+		BgProcSleep(&self, wait);
 		SessionCheckStop();
-
 		SessionReload();
 	}
 }
@@ -150,7 +132,6 @@ supervise(void)
 {
 	for (;;)
 	{
-		TimestampTz now;
 		Oid			database;
 		long		wait = -1;
 
@@ -160,12 +141,9 @@ supervise(void)
 		if (OidIsValid(starting) && !start_is_over(&wait))
 			return wait;
 
-		now = GetCurrentTimestamp();
-		/* not if the clock has been set back */
-		if (refused_until > now &&
-			!TimestampDifferenceExceeds(now, refused_until,
-										DatabaseRetryDelay(refusals)))
-			return TimestampDifferenceMilliseconds(now, refused_until);
+		wait = BgProcRefusedFor();
+		if (wait > 0)
+			return wait;
 
 		database = DatabaseNextStart(&wait);
 		if (OidIsValid(database))
@@ -218,8 +196,6 @@ static void
 start_worker(Oid database)
 {
 	BackgroundWorker worker;
-	MemoryContext old;
-	bool		ok;
 
 	/* a connection that must fail would only fill the log */
 	if (!list_member_oid(connectable_databases(), database))
@@ -230,50 +206,19 @@ start_worker(Oid database)
 	if (!DatabaseStart(database))
 		return;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS |
-		BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	BgProcDescribe(&worker, "inbox worker", "WorkerMain",
+				   ObjectIdGetDatum(database));
 	worker.bgw_notify_pid = MyProcPid;
-	worker.bgw_main_arg = ObjectIdGetDatum(database);
-	strlcpy(worker.bgw_library_name, "inbox", BGW_MAXLEN);
-	strlcpy(worker.bgw_function_name, "WorkerMain", BGW_MAXLEN);
 	snprintf(worker.bgw_name, BGW_MAXLEN,
 			 "inbox worker for database %u", database);
-	strlcpy(worker.bgw_type, "inbox worker", BGW_MAXLEN);
-
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	ok = RegisterDynamicBackgroundWorker(&worker, &starting_handle);
-	MemoryContextSwitchTo(old);
-
-	if (!ok)
-		start_refused(database);
-	else
+	if (BgProcStart(&worker, &starting_handle,
+					"Each database that has the extension needs one, and one more is needed for a moment to look into the others."))
 	{
 		starting = database;
 		starting_since = GetCurrentTimestamp();
-		refusals = 0;
 	}
-}
-
-/*
- * Nobody tells when a process slot comes free, so try again at intervals.
- * One line in the log will do until it has worked again.
- */
-static void
-start_refused(Oid database)
-{
-	if (refusals++ == 0)
-		ereport(LOG,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("no background worker slot left for an inbox worker"),
-				 errdetail("Each database that has the extension needs one, and one more is needed for a moment to look into the others."),
-				 errhint("You might need to increase max_worker_processes.")));
-
-	refused_until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-												DatabaseRetryDelay(refusals));
-	DatabasePostpone(database);
+	else
+		DatabasePostpone(database);
 }
 
 /*

@@ -46,20 +46,6 @@ LeaseSeconds(Queue *q, FunctionCallInfo fcinfo, int arg)
 		DurationLease(PG_GETARG_INTERVAL_P(arg));
 }
 
-static int64
-attempt_value(Oid type, Datum datum)
-{
-	switch (type)
-	{
-		case INT2OID:
-			return DatumGetInt16(datum);
-		case INT4OID:
-			return DatumGetInt32(datum);
-		default:
-			return DatumGetInt64(datum);
-	}
-}
-
 /*
  * LeaseAttemptDatum
  *		A count in the column's type.  It stays at the type's end rather than
@@ -115,7 +101,7 @@ LeaseReadRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
 		Datum		datum = slot_getattr(slot, attnos[ROLE_ATTEMPT], &isnull);
 
 		if (!isnull)
-			row->attempt = Max(attempt_value(q->col[ROLE_ATTEMPT].type, datum),
+			row->attempt = Max(RoleInteger(q->col[ROLE_ATTEMPT].type, datum),
 							   q->settings.attempt_base);
 	}
 }

@@ -16,11 +16,12 @@
  *	  another partition, or have another id.
  *
  * A plain table is searched where the session has written the row itself
- * (known.c), then through the unique index on its id, with SnapshotAny, and each version is tested against the snapshot by hand.  That
+ * (known.c), then through the unique index on its id, with SnapshotAny, and
+ * each version is tested against the snapshot by hand.  That
  * reads exactly what an ordinary scan would, yet leaves no predicate locks
  * behind, so that at SERIALIZABLE two settlements never fail each other.  A
  * partitioned table, a table with children and one with row security for this
- * user are searched by SQL.
+ * user are searched by SQL (locatesql.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -56,53 +57,6 @@ LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
 	return table_tuple_lock(leaf->rel, tid, snapshot, leaf->old,
 							GetCurrentCommandId(true), mode, policy, flags,
 							&tmfd);
-}
-
-/*
- * Off while our searches are planned.  Ways through the whole table, and what
- * such a way's forbidding cost would switch on: the planner would choose them
- * for a queue that was empty when last analyzed, and stay with it while a
- * million rows arrive.  Bitmap and index-only scans need an MVCC snapshot,
- * which at SERIALIZABLE we do not give them.
- */
-static const char *const planner_off[] = {
-	"enable_seqscan", "enable_sort", "enable_bitmapscan",
-	"enable_indexonlyscan", "jit"
-};
-
-/*
- * PlanByIndex
- *		Until AtEOXact_GUC(false, result), plan as our searches need it.
- */
-int
-PlanByIndex(void)
-{
-	int			level = NewGUCNestLevel();
-
-	for (int i = 0; i < lengthof(planner_off); i++)
-		(void) set_config_option(planner_off[i], "off", PGC_USERSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	return level;
-}
-
-/*
- * FreshSnapshot
- *		A snapshot of this moment for a search by SQL, to be pushed.
- *
- * At SERIALIZABLE the search must not add to the transaction's read set.  A
- * snapshot of the type SNAPSHOT_SELF does not: it sees what is committed as
- * it goes, which is as good for rows that are locked and judged next.  It is
- * kept from tables with row security, whose policies may contain any query.
- */
-Snapshot
-FreshSnapshot(Queue *q, SnapshotData *copy)
-{
-	if (!IsolationIsSerializable() ||
-		check_enable_rls(q->relid, InvalidOid, true) == RLS_ENABLED)
-		return GetLatestSnapshot();
-	memcpy(copy, GetLatestSnapshot(), sizeof(SnapshotData));
-	copy->snapshot_type = SNAPSHOT_SELF;
-	return copy;
 }
 
 void
@@ -250,33 +204,8 @@ find_by_sql(Locator *loc, Datum id, Oid *relid, ItemPointer tid)
 {
 	Queue	   *q = loc->w->q;
 	SnapshotData copy;
-	SPIPlanPtr	plan;
-	bool		found;
-	bool		isnull;
-	int			guc_level;
 
-	SPI_connect();
-	plan = QueueFindPlan(q, PLAN_LOCATE, 0);
-	if (plan == NULL)
-		plan = QueueSavePlan(q, PLAN_LOCATE, 0,
-							 psprintf("SELECT tableoid, ctid FROM %s WHERE %s OPERATOR(pg_catalog.=) $1",
-									  q->name, q->colname[ROLE_ID]),
-							 1, &q->col[ROLE_ID].type, CURSOR_OPT_GENERIC_PLAN);
-	guc_level = PlanByIndex();
-	SPI_execute_snapshot(plan, &id, NULL, FreshSnapshot(q, &copy),
-						 InvalidSnapshot, true, false, 1);
-	AtEOXact_GUC(false, guc_level);
-	found = SPI_processed > 0;
-	if (found)
-	{
-		HeapTuple	tuple = SPI_tuptable->vals[0];
-		TupleDesc	desc = SPI_tuptable->tupdesc;
-
-		*relid = DatumGetObjectId(SPI_getbinval(tuple, desc, 1, &isnull));
-		*tid = *(ItemPointer) DatumGetPointer(SPI_getbinval(tuple, desc, 2, &isnull));
-	}
-	SPI_finish();
-	return found;
+	return LocateBySql(q, id, FreshSnapshot(q, &copy), relid, tid);
 }
 
 /*
@@ -323,6 +252,13 @@ LocateUnlocked(Locator *loc, Datum id)
 	return found ? loc->leaf : NULL;
 }
 
+/* The column's collation may call different texts equal. */
+static bool
+has_id(Queue *q, Datum id, RowLeaf *leaf)
+{
+	return ReceiptCompareIds(q, id, ReceiptId(q, leaf->attnos, leaf->old)) == 0;
+}
+
 /*
  * lock_found
  *		Lock the version that was found.  LOCATE_CHANGED: it is not the newest
@@ -338,9 +274,7 @@ lock_found(Queue *q, Datum id, RowLeaf *leaf, ItemPointer tid,
 	switch (result)
 	{
 		case TM_Ok:
-			/* the column's collation may call different texts equal */
-			return ReceiptCompareIds(q, id, ReceiptId(q, leaf->attnos, leaf->old)) == 0 ?
-				LOCATE_OK : LOCATE_GONE;
+			return has_id(q, id, leaf) ? LOCATE_OK : LOCATE_GONE;
 		case TM_WouldBlock:
 			return LOCATE_LOCKED;
 		case TM_Updated:
@@ -355,6 +289,10 @@ lock_found(Queue *q, Datum id, RowLeaf *leaf, ItemPointer tid,
 			 */
 			return first_look ? LOCATE_CHANGED : LOCATE_GONE;
 		case TM_SelfModified:
+			if (table_tuple_fetch_row_version(leaf->rel, tid, SnapshotAny,
+											  leaf->old) &&
+				!has_id(q, id, leaf))
+				return LOCATE_GONE;
 			ereport(ERROR,
 					(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 					 errmsg("a row of queue \"%s\" is being changed by the current command",

@@ -48,6 +48,8 @@ extern TM_Result LockVersion(RowLeaf *leaf, ItemPointer tid, Snapshot snapshot,
 extern int	PlanByIndex(void);
 extern Snapshot FreshSnapshot(Queue *q, SnapshotData *copy);
 
+extern bool LocateBySql(Queue *q, Datum id, Snapshot snapshot, Oid *relid,
+						ItemPointer tid);
 extern void LocateBegin(Locator *loc, RowWriter *w);
 extern RowLeaf *LocateVisible(Locator *loc, Datum id, ItemPointer tid);
 extern LocateResult LocateRow(Locator *loc, Datum id, LockTupleMode mode,

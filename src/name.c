@@ -16,7 +16,9 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "compat.h"
+#include "errors.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "queue.h"
@@ -96,6 +98,37 @@ static void
 forget_name(Datum arg, int cacheid, uint32 hashvalue)
 {
 	epoch++;
+}
+
+/*
+ * QueueRefuse
+ *		Raise the error for a relation that is no queue.
+ */
+void
+QueueRefuse(Oid relid)
+{
+	char		relkind = get_rel_relkind(relid);
+	QueueSettings settings;
+	const char *detail = NULL;
+	const char *hint = "Make a new queue with inbox_create, or turn this table into one with inbox_adopt.";
+
+	if (relkind == RELKIND_COMPOSITE_TYPE)
+	{
+		detail = "It is a type of its own.";
+		hint = "Name a queue, or its row type; a delivery has its receipt in the column \"receipt\".";
+	}
+	else if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
+		hint = "Only an ordinary or partitioned table can be a queue.";
+	else if (LabelRead(relid, &settings) && settings.kind == LABEL_DEAD)
+	{
+		detail = "It is a dead-letter table.";
+		hint = "Name the queue itself; inbox_redrive brings its dead letters back.";
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INBOX_NOT_A_QUEUE),
+			 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
+			 detail ? errdetail("%s", detail) : 0,
+			 errhint("%s", hint)));
 }
 
 static void

@@ -6,8 +6,8 @@
  * Nothing that a transaction does may reach the hints before it is visible
  * to others (rule 1 of hints.c), so it is put on a list here and told by the
  * callback that runs after commit or abort has become visible and before the
- * transaction's locks are released.  The callback only does arithmetic in
- * shared memory: it cannot fail, and it allocates nothing.
+ * transaction's locks are released (pendtell.c).  The callback only does
+ * arithmetic in shared memory: it cannot fail, and it allocates nothing.
  *
  *	  a claim's leases	commit: enter them		abort: open their keys
  *	  an extension		commit: enter, take off
@@ -36,54 +36,21 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_type.h"
 #include "common/hashfn.h"
-#include "pending.h"
+#include "pendentry.h"
 #include "receipt.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
-#include "waiters.h"
 
 #define JOIN_AMONG	16			/* entries looked at for one to join */
+#define SENT_JUST_NOW	USECS_PER_SEC
 #define MAX_ENTRIES	1000		/* beyond it, joined more coarsely */
-
-typedef enum PendingKind
-{
-	PENDING_LEASE,
-	PENDING_ENTER,
-	PENDING_TAKE_OFF,
-	PENDING_NOTE,
-	PENDING_OPEN,
-	PENDING_WAKE,
-	PENDING_OPEN_ALL,
-	PENDING_PASSED
-} PendingKind;
-
-typedef struct PendingEntry
-{
-	PendingKind kind;
-	QueueHints *hints;
-	int			level;			/* nesting level of the subtransaction */
-	LeaseKind	lease;
-	TimestampTz until;			/* of leases: all end in the same grain */
-	int64		attempt;		/* of leases taken off: all have the same */
-	bool		coarse;			/* leases of several grains */
-	HintRange	keys;
-	int64		count;
-	uint64		sum;			/* of the receipts' hashes */
-} PendingEntry;
+#define MAX_OPENED	16			/* of them, of opened keys */
 
 /* in TopTransactionContext; forgotten at the end of the transaction */
 static PendingEntry *entries = NULL;
 static int	nentries = 0;
 static int	size = 0;
-
-/* queues whose settings the transaction that is ending has changed; of more
- * than this, rule 8 finds what is missed */
-#define MAX_ALTERED	64
-static QueueHints *altered[MAX_ALTERED];
-static int	naltered = 0;
 
 static bool claiming = false;	/* our transaction is known as a claimer */
 static TransactionId prepared_xid;	/* between PRE_PREPARE and PREPARE */
@@ -97,8 +64,15 @@ touch(const HintRange *a, const HintRange *b)
 	return KeyCompare(&a->lo, &after_b) <= 0 && KeyCompare(&b->lo, &after_a) <= 0;
 }
 
+static bool
+share_level(const HintRange *a, const HintRange *b)
+{
+	return a->lo.priority <= b->hi.priority && b->lo.priority <= a->hi.priority;
+}
+
 /*
- * What was passed may lie far apart, with a million dead entries between.
+ * What was passed may lie far apart, with a million dead entries between; and
+ * between two levels a thousand others, all leased.
  */
 static bool
 joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
@@ -108,7 +82,8 @@ joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
 		return false;
 	return coarse || (LedgerGrain(a->until) == LedgerGrain(b->until) &&
 					  a->attempt == b->attempt &&
-					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)));
+					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)) &&
+					  (a->kind != PENDING_OPEN || share_level(&a->keys, &b->keys)));
 }
 
 /*
@@ -128,30 +103,61 @@ PendingRoom(void)
 		entries = repalloc(entries, size * sizeof(PendingEntry));
 }
 
-static void
-add_entry(const PendingEntry *entry)
+/*
+ * find_joining
+ *		The entry to join one with, or NULL.
+ */
+static PendingEntry *
+find_joining(const PendingEntry *entry)
 {
 	bool		coarse = nentries >= MAX_ENTRIES;
+	PendingEntry *nearest = NULL;
+	double		distance = 0;
+	int			n = 0;
 
 	for (int i = nentries - 1; i >= 0; i--)
 	{
-		PendingEntry *e = &entries[i];
-
 		if (i < nentries - JOIN_AMONG && !coarse)
 			break;
-		if (!joins(e, entry, coarse))
+		if (joins(&entries[i], entry, coarse))
+			return &entries[i];
+	}
+	if (entry->kind != PENDING_OPEN)
+		return NULL;
+	for (int i = 0; i < nentries; i++)
+	{
+		double		d;
+
+		if (!joins(&entries[i], entry, true))
 			continue;
-		e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
-		e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
-		e->coarse = e->coarse || entry->coarse ||
-			LedgerGrain(e->until) != LedgerGrain(entry->until);
-		e->until = Min(e->until, entry->until);
-		e->count += entry->count;
-		e->sum += entry->sum;
+		d = RangeDistance(&entries[i].keys, &entry->keys);
+		if (n++ == 0 || d < distance)
+		{
+			nearest = &entries[i];
+			distance = d;
+		}
+	}
+	return n < MAX_OPENED ? NULL : nearest;
+}
+
+static void
+add_entry(const PendingEntry *entry)
+{
+	PendingEntry *e = find_joining(entry);
+
+	if (e == NULL)
+	{
+		PendingRoom();
+		entries[nentries++] = *entry;
 		return;
 	}
-	PendingRoom();
-	entries[nentries++] = *entry;
+	e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
+	e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
+	e->coarse = e->coarse || entry->coarse ||
+		LedgerGrain(e->until) != LedgerGrain(entry->until);
+	e->until = Min(e->until, entry->until);
+	e->count += entry->count;
+	e->sum += entry->sum;
 }
 
 static void
@@ -172,51 +178,6 @@ add(PendingKind kind, QueueHints *hints, LeaseKind lease, TimestampTz until,
 	entry.count = count;
 	entry.sum = sum;
 	add_entry(&entry);
-}
-
-static int64
-order_value(TupleTableSlot *slot, AttrNumber attno, Oid type, int64 null_value)
-{
-	bool		isnull;
-	Datum		datum = slot_getattr(slot, attno, &isnull);
-
-	if (isnull)
-		return null_value;
-	switch (type)
-	{
-		case INT2OID:
-			return DatumGetInt16(datum);
-		case INT4OID:
-			return DatumGetInt32(datum);
-		default:
-			return DatumGetInt64(datum);
-	}
-}
-
-/*
- * KeysOfRow
- *		Where a row version is in the claim order.
- */
-void
-KeysOfRow(Queue *q, const AttrNumber *attnos, TupleTableSlot *slot,
-		  HintRange *keys)
-{
-	HintKey    *key = &keys->lo;
-
-	key->priority = key->due = key->id = 0;
-	if (attnos[ROLE_PRIORITY] != 0)
-		key->priority = order_value(slot, attnos[ROLE_PRIORITY],
-									q->col[ROLE_PRIORITY].type, PG_INT64_MAX);
-	if (attnos[ROLE_DUE_AT] != 0)
-		key->due = order_value(slot, attnos[ROLE_DUE_AT], INT8OID, PG_INT64_MAX);
-	if (q->integer_id)
-		key->id = order_value(slot, attnos[ROLE_ID], q->col[ROLE_ID].type, 0);
-	keys->hi = keys->lo;
-	if (!q->integer_id)
-	{
-		keys->lo.id = PG_INT64_MIN;
-		keys->hi.id = PG_INT64_MAX;
-	}
 }
 
 /*
@@ -281,6 +242,27 @@ void
 PendingOpen(Queue *q, const HintRange *keys, int64 rows)
 {
 	add(PENDING_OPEN, HintsFor(q), LEASE_NEW, 0, 0, keys, rows, 0);
+}
+
+/*
+ * PendingSent
+ *		Rows have been sent.  If claims have closed the rest of the level, up
+ *		to its end, it becomes a position again: more are to come behind them.
+ */
+void
+PendingSent(Queue *q, const HintRange *keys, int64 rows)
+{
+	QueueHints *hints = HintsFor(q);
+	HintRange	sent = *keys;
+	HintKey		end = {keys->hi.priority, PG_INT64_MAX, PG_INT64_MAX};
+
+	/* but not if leased rows lie behind them */
+	if (hints != NULL && QueueHas(q, ROLE_PRIORITY) &&
+		(!QueueHas(q, ROLE_DUE_AT) ||
+		 keys->hi.due > GetCurrentTimestamp() - SENT_JUST_NOW) &&
+		!HintsContains(hints, &end))
+		sent.hi = end;
+	PendingOpen(q, &sent, rows);
 }
 
 /*
@@ -409,95 +391,6 @@ PendingOwns(QueueHints *hints, const HintKey *key, TimestampTz now)
 	return false;
 }
 
-/*
- * New settings of a queue are known to others only when the transaction has
- * sent its invalidations, after the callback.  A walk in between would pass
- * rows by the old ones, so all is opened once more; see also WalkBegin.
- */
-static void
-at_release(ResourceReleasePhase phase, bool isCommit, bool isTopLevel,
-		   void *arg)
-{
-	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !isTopLevel)
-		return;
-	while (naltered > 0)
-		HintsOpenAll(altered[--naltered]);
-}
-
-static void
-tell_commit(const PendingEntry *e)
-{
-	switch (e->kind)
-	{
-		case PENDING_LEASE:
-		case PENDING_ENTER:
-			HintsEnter(e->hints, e->lease, e->until, &e->keys, e->count, e->sum);
-			if (e->coarse)
-				HintsDistrust(e->hints);
-			break;
-		case PENDING_TAKE_OFF:
-			HintsTakeOff(e->hints, e->until, &e->keys, e->count, e->sum);
-			break;
-		case PENDING_NOTE:
-			HintsNote(e->hints, e->until, &e->keys);
-			if (e->coarse)
-				HintsDistrust(e->hints);
-			break;
-		case PENDING_OPEN:
-			HintsOpen(e->hints, &e->keys);
-			WaitersWakeLater(HintsNumber(e->hints), e->count);
-			break;
-		case PENDING_WAKE:
-			WaitersWakeLater(HintsNumber(e->hints), e->count);
-			break;
-		case PENDING_OPEN_ALL:
-			HintsOpenAll(e->hints);
-			if (naltered < MAX_ALTERED)
-				altered[naltered++] = e->hints;
-			WaitersWakeLater(HintsNumber(e->hints), WAKE_ALL);
-			break;
-		case PENDING_PASSED:
-			break;
-	}
-}
-
-static void
-tell_abort(const PendingEntry *e)
-{
-	if (e->kind != PENDING_LEASE && e->kind != PENDING_PASSED)
-		return;
-	HintsOpen(e->hints, &e->keys);
-	WaitersWakeLater(HintsNumber(e->hints), e->count);
-}
-
-static void
-tell_prepare(const PendingEntry *e)
-{
-	switch (e->kind)
-	{
-		case PENDING_LEASE:
-		case PENDING_NOTE:
-			tell_commit(e);
-			HintsWatch(e->hints, &e->keys, prepared_xid);
-			break;
-		case PENDING_ENTER:
-			tell_commit(e);
-			break;
-		case PENDING_TAKE_OFF:
-		case PENDING_WAKE:
-			break;
-		case PENDING_PASSED:
-			/* at once, too: the spots of groups must not outlive it */
-			HintsOpen(e->hints, &e->keys);
-			HintsWatch(e->hints, &e->keys, prepared_xid);
-			break;
-		case PENDING_OPEN:
-		case PENDING_OPEN_ALL:
-			HintsWatch(e->hints, &e->keys, prepared_xid);
-			break;
-	}
-}
-
 static void
 at_xact_end(XactEvent event, void *arg)
 {
@@ -508,15 +401,15 @@ at_xact_end(XactEvent event, void *arg)
 			return;
 		case XACT_EVENT_COMMIT:
 			for (int i = 0; i < nentries; i++)
-				tell_commit(&entries[i]);
+				PendingTellCommit(&entries[i]);
 			break;
 		case XACT_EVENT_ABORT:
 			for (int i = 0; i < nentries; i++)
-				tell_abort(&entries[i]);
+				PendingTellAbort(&entries[i]);
 			break;
 		case XACT_EVENT_PREPARE:
 			for (int i = 0; i < nentries; i++)
-				tell_prepare(&entries[i]);
+				PendingTellPrepare(&entries[i], prepared_xid);
 			break;
 		default:
 			return;
@@ -552,7 +445,7 @@ at_subxact_end(SubXactEvent event, SubTransactionId mySubid,
 	else if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		while (nentries > 0 && entries[nentries - 1].level >= level)
-			tell_abort(&entries[--nentries]);
+			PendingTellAbort(&entries[--nentries]);
 	}
 }
 
@@ -561,5 +454,5 @@ PendingInit(void)
 {
 	RegisterXactCallback(at_xact_end, NULL);
 	RegisterSubXactCallback(at_subxact_end, NULL);
-	RegisterResourceReleaseCallback(at_release, NULL);
+	PendingTellInit();
 }

@@ -12,9 +12,6 @@
 #include "lease.h"
 
 extern void PendingInit(void);
-
-extern void KeysOfRow(Queue *q, const AttrNumber *attnos,
-					  TupleTableSlot *slot, HintRange *keys);
 extern void PendingLease(Queue *q, LeaseKind kind, const LeaseRow *row,
 						 const HintRange *keys);
 extern void PendingExtend(Queue *q, const LeaseRow *before,
@@ -22,6 +19,7 @@ extern void PendingExtend(Queue *q, const LeaseRow *before,
 extern void PendingSettle(Queue *q, const LeaseRow *row,
 						  const HintRange *keys);
 extern void PendingOpen(Queue *q, const HintRange *keys, int64 rows);
+extern void PendingSent(Queue *q, const HintRange *keys, int64 rows);
 extern void PendingWake(Queue *q);
 extern void PendingNote(Queue *q, TimestampTz until, const HintRange *keys);
 extern void PendingPassed(QueueHints *hints, const HintRange *keys);

@@ -26,7 +26,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
-#include "errors.h"
 #include "hints.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -80,8 +79,7 @@ invalidate_names(Datum arg, int cacheid, uint32 hashvalue)
 static void
 free_queue(Queue *q)
 {
-	for (SavedPlan *p = q->plans; p != NULL; p = p->next)
-		SPI_freeplan(p->plan);
+	QueueFreePlans(q);
 	MemoryContextDelete(q->cxt);
 }
 
@@ -315,10 +313,7 @@ QueueOpenOid(Oid relid)
 
 	WorkerAnnounce();
 	if (q == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INBOX_NOT_A_QUEUE),
-				 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
-				 errhint("Make a new queue with inbox_create, or turn this table into one with inbox_adopt.")));
+		QueueRefuse(relid);
 	return q;
 }
 
@@ -372,43 +367,4 @@ QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait)
 	if (q == NULL)
 		UnlockRelationOid(relid, lockmode);
 	return q;
-}
-
-/*
- * QueueFindPlan
- *		A plan saved before, or NULL.
- */
-SPIPlanPtr
-QueueFindPlan(Queue *q, PlanKind kind, uint32 variant)
-{
-	for (SavedPlan *p = q->plans; p != NULL; p = p->next)
-	{
-		if (p->kind == kind && p->variant == variant)
-			return p->plan;
-	}
-	return NULL;
-}
-
-/*
- * QueueSavePlan
- *		Make a plan that lives as long as the entry.  SPI is connected.
- */
-SPIPlanPtr
-QueueSavePlan(Queue *q, PlanKind kind, uint32 variant, const char *sql,
-			  int nargs, Oid *argtypes, int options)
-{
-	SPIPlanPtr	plan = SPI_prepare_cursor(sql, nargs, argtypes, options);
-	SavedPlan  *saved;
-
-	if (plan == NULL)
-		elog(ERROR, "SPI_prepare_cursor returned %s for \"%s\"",
-			 SPI_result_code_string(SPI_result), sql);
-	saved = MemoryContextAlloc(q->cxt, sizeof(SavedPlan));
-	SPI_keepplan(plan);
-	saved->kind = kind;
-	saved->variant = variant;
-	saved->plan = plan;
-	saved->next = q->plans;
-	q->plans = saved;
-	return plan;
 }

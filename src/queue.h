@@ -110,10 +110,13 @@ extern Queue *QueueOpenOid(Oid relid);
 extern Queue *QueueOpenType(Oid type, LOCKMODE lockmode);
 extern Queue *QueueTryOpen(Oid relid, LOCKMODE lockmode, bool nowait);
 extern void QueueClose(Queue *q);
+
+/* queueplan.c */
 extern SPIPlanPtr QueueFindPlan(Queue *q, PlanKind kind, uint32 variant);
 extern SPIPlanPtr QueueSavePlan(Queue *q, PlanKind kind, uint32 variant,
 								const char *sql, int nargs, Oid *argtypes,
 								int options);
+extern void QueueFreePlans(Queue *q);
 
 /* queueroles.c */
 extern void QueueReadRoles(Queue *q, Relation rel);
@@ -132,6 +135,7 @@ extern bool QueueRowSecurity(Queue *q);
 /* name.c */
 extern RangeVar *QueueParseName(text *name);
 extern bool QueueNameIsOid(const char *name);
+extern void QueueRefuse(Oid relid);
 extern Oid	QueueResolve(text *name, LOCKMODE lockmode);
 extern Oid	QueueFindOwned(text *name, LOCKMODE lockmode);
 extern Oid	QueueResolveOwned(text *name, LOCKMODE lockmode);

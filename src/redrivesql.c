@@ -283,8 +283,8 @@ RedriveSql(Queue *q)
 					 "SELECT (SELECT count(*) FROM ins), (SELECT count(*) FROM del), "
 					 "(SELECT count(*) FROM pick), "
 					 "(SELECT string_agg(s.id, ', ') FROM (SELECT p.c%d::text AS id "
-					 "FROM pick p WHERE NOT EXISTS (SELECT FROM ins i WHERE i.id = p.c%d) "
-					 "LIMIT " NAMED_IDS ") s)", k, k);
+					 "FROM pick p WHERE NOT EXISTS (SELECT FROM gone g WHERE g.t = p.t AND g.c = p.c) "
+					 "LIMIT " NAMED_IDS ") s)", k);
 	DeadMapClose(&re.map);
 	return sql.data;
 }
@@ -318,6 +318,10 @@ RedriveGroupSql(Queue *q)
 	if (QueueHas(q, ROLE_ATTEMPT))
 		appendStringInfo(&sql, "%s = %d, ", q->colname[ROLE_ATTEMPT],
 						 q->settings.attempt_base);
+	/* one that failed in the dead group, too, is pausing */
+	if (QueueHas(q, ROLE_DUE_AT))
+		appendStringInfo(&sql, "%1$s = CASE WHEN d.%1$s > $3 THEN $3 ELSE d.%1$s END, ",
+						 q->colname[ROLE_DUE_AT]);
 	appendStringInfo(&sql, "%s = (", q->colname[ROLE_HEADERS]);
 	HistoryAppendSql(&sql, headers, "$2", "- 'group'");
 	appendStringInfo(&sql, ")::%s FROM pick p WHERE d.ctid = p.c AND d.tableoid = p.t RETURNING 1) "

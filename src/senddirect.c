@@ -356,7 +356,7 @@ SendDirect(SendRows *rows)
 	end_send(&d);
 	if (plain->user_code)
 		PopActiveSnapshot();
-	PendingOpen(rows->q, &d.keys, rows->n);
+	PendingSent(rows->q, &d.keys, rows->n);
 	DeltaCount(rows->q, TOTAL_SENT, rows->n);
 	table_close(rel, NoLock);
 	return true;

@@ -99,7 +99,8 @@ settle_write(Judgement *j, RowLeaf *leaf, const LeaseRow *row,
 
 	*slot = NULL;
 	if (j->unlocked)
-		return deletes(q, request->outcome) && WriteTryDelete(leaf) ?
+		return deletes(q, request->outcome) &&
+			WriteTryDelete(leaf, &leaf->old->tts_tid) ?
 			VERDICT_OK : VERDICT_AGAIN;
 	ChangeInit(&change);
 	switch (request->outcome)
@@ -261,6 +262,10 @@ require_held(Judgement *j)
 						i + 1, j->n, j->q->relname,
 						VerdictName(j->verdicts[i])),
 				 errdetail("Under strict, a settlement without effect rolls back what was done with it."),
+				 j->verdicts[i] == VERDICT_INVALID ?
+				 errhint("Pass the receipt as the claim returned it.") :
+				 j->verdicts[i] == VERDICT_DUPLICATE ?
+				 errhint("Name each receipt once in a call.") :
 				 errhint("Another consumer has the row, or it is finished: drop this delivery and go on.")));
 	}
 }

@@ -14,7 +14,6 @@
 
 #include "catalog/pg_type.h"
 #include "duration.h"
-#include "errors.h"
 #include "setup.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -338,9 +337,6 @@ SetupOpenOwned(text *name, LOCKMODE lockmode, QueueSettings *settings)
 	Oid			relid = QueueResolveOwned(name, lockmode);
 
 	if (!LabelRead(relid, settings) || settings->kind != LABEL_QUEUE)
-		ereport(ERROR,
-				(errcode(ERRCODE_INBOX_NOT_A_QUEUE),
-				 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
-				 errhint("Make a new queue with inbox_create, or turn this table into one with inbox_adopt.")));
+		QueueRefuse(relid);
 	return relid;
 }

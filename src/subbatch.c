@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "errors.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -24,8 +23,6 @@
 
 /* a batch is not to take longer, in microseconds */
 #define BATCH_USECS		100000
-/* how often a handling may fail only in company before it gets none */
-#define MAX_SPURIOUS	3
 
 /*
  * BatchClaimRows
@@ -45,19 +42,36 @@ BatchClaimRows(SubWorker *w)
 }
 
 /*
+ * learn
+ *		How long something takes: slowness at once, speed by and by.
+ */
+static double
+learn(double known, double usecs)
+{
+	usecs = Max(usecs, 0.01);
+	return known == 0 || usecs > known ? usecs : (3 * known + usecs) / 4;
+}
+
+/*
  * BatchLearn
- *		From a transaction that went well.
+ *		From a transaction that went well.  The longest of several handlings
+ *		counts as one of the others: on a busy machine it is the one during
+ *		which somebody else ran.  A slow commit is no reason for more of them,
+ *		so it does not count for what goes into one.
  */
 void
-BatchLearn(SubWorker *w, int messages, TimestampTz began)
+BatchLearn(BatchGroup *g, TimestampTz began)
 {
-	double		usecs = (double) Max(GetCurrentTimestamp() - began, 1) / Max(messages, 1);
+	SubWorker  *w = g->w;
 	int			limit = w->spurious >= MAX_SPURIOUS ? 1 : GROUP_MAX;
+	double		others = g->gaps > 1 ? (double) (g->took - g->longest) / (g->gaps - 1) :
+		g->took;
+	double		elapsed = GetCurrentTimestamp() - began - g->took + others * g->gaps;
 
-	/* slowness is learnt at once, speed by and by */
-	w->usecs = w->usecs == 0 || usecs > w->usecs ? usecs : (3 * w->usecs + usecs) / 4;
-	if (w->usecs * w->group * 2 > GROUP_USECS)
-		w->group = (int) Max(Min(GROUP_USECS / w->usecs, w->group), 1);
+	w->usecs = learn(w->usecs, elapsed / Max(g->n, 1));
+	w->busy = learn(w->busy, others);
+	if (w->busy * w->group * 2 > GROUP_USECS)
+		w->group = (int) Max(Min(GROUP_USECS / w->busy, w->group), 1);
 	else
 		w->group = Min(w->group * 2, limit);
 }
@@ -73,16 +87,37 @@ failed_alone(BatchGroup *g, ErrorData *error)
 	int			item = g->first;
 	bool		held = SubSlotLeave(item);
 
-	if (!held || error->sqlerrcode == ERRCODE_INBOX_NOT_HELD)
+	if (!held || g->lost)
 		SubSlotCount(0, 0, 0, 1);
 	else if (error->sqlerrcode == ERRCODE_QUERY_CANCELED && SubMustLeave())
 		BatchRelease(w, item, item + 1);
 	else
 	{
 		BatchLog(w, error);
-		BatchSettleFailed(w, item, error, g->step == STEP_DECODE);
+		BatchSettleFailed(w, item, error,
+						  g->step == STEP_DECODE && BatchPayloadsFault(error));
 	}
 	SubSlotDone(item + 1);
+}
+
+/*
+ * went_well
+ *		A transaction is committed, whose first message may be the one that
+ *		spoilt the last; returns the one that spoilt this, or -1.
+ */
+static int
+went_well(BatchGroup *g, TimestampTz began, int spoilt)
+{
+	SubWorker  *w = g->w;
+
+	if (g->n > 0)
+	{
+		BatchLearn(g, began);
+		w->trust = g->nundecodable > 0 || g->again ? 0 : w->trust + g->n;
+	}
+	if (g->first == spoilt && w->spurious < MAX_SPURIOUS)
+		w->spurious++;
+	return g->spoilt ? g->next : -1;
 }
 
 /*
@@ -135,14 +170,7 @@ BatchHandle(SubWorker *w)
 
 		if (BatchGroupRun(&g, Min(g.first + (alone ? 1 : w->group), w->n), &error))
 		{
-			if (g.n > 0)
-			{
-				BatchLearn(w, g.n, began);
-				w->trust = g.nundecodable > 0 || g.again ? 0 : w->trust + g.n;
-			}
-			if (g.first == spoilt && w->spurious < MAX_SPURIOUS)
-				w->spurious++;
-			spoilt = g.spoilt ? g.next : -1;
+			spoilt = went_well(&g, began, spoilt);
 			if (g.again)
 				alone_until = g.next + 1;
 			g.first = g.next;

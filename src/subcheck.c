@@ -24,30 +24,57 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-/*
- * SubCheckOwner
- *		Can a process connect as this role?
- */
-void
-SubCheckOwner(Oid owner)
+/* Is the role allowed to run a process?  That one does log in, before 17. */
+static bool
+may_log_in(Oid owner)
 {
 	HeapTuple	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(owner));
 	bool		login;
 
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("role with OID %u does not exist", owner)));
-	login = ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
+		return false;
+	login = !NEEDS_LOGIN || ((Form_pg_authid) GETSTRUCT(tuple))->rolcanlogin;
 	ReleaseSysCache(tuple);
-	if (NEEDS_LOGIN && !login)
+	return login;
+}
+
+static bool
+may_connect(Oid owner)
+{
+	return superuser_arg(owner) || MayConnect(MyDatabaseId, owner);
+}
+
+/*
+ * SubOwnerProblem
+ *		Why no process can connect as this role, or NULL.
+ */
+const char *
+SubOwnerProblem(Oid owner)
+{
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(owner)))
+		return "the owner does not exist";
+	if (!may_log_in(owner))
+		return "the owner may not log in";
+	if (!may_connect(owner))
+		return "the owner may not connect to this database";
+	return NULL;
+}
+
+/*
+ * SubCheckOwner
+ *		The same for one who makes a subscription.
+ */
+void
+SubCheckOwner(Oid owner)
+{
+	if (!may_log_in(owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_ROLE_SPECIFICATION),
 				 errmsg("role \"%s\" cannot own a subscription, because it may not log in",
 						GetUserNameFromId(owner, false)),
 				 errdetail("Before PostgreSQL 17 a background worker can only run as a role that may."),
 				 errhint("ALTER ROLE ... LOGIN will do, without a password; or subscribe as another role.")));
-	if (!superuser_arg(owner) && !MayConnect(MyDatabaseId, owner))
+	if (!may_connect(owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("role \"%s\" may not connect to this database",

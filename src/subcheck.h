@@ -11,6 +11,7 @@
 #include "queue.h"
 #include "subscription.h"
 
+extern const char *SubOwnerProblem(Oid owner);
 extern void SubCheckOwner(Oid owner);
 extern void SubCheckSettings(Subscription *sub);
 extern void SubCheckQueue(Subscription *sub, Oid handler, Queue *q);

@@ -31,6 +31,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_proc.h"
 #include "commands/extension.h"
 #include "common/hashfn.h"
 #include "compat.h"
@@ -267,6 +268,22 @@ SubscriptionPlaceOf(const Subscription *sub)
 		PLACE_UPGRADED : PLACE_COPY;
 }
 
+static Oid
+find_by_name(const Subscription *sub)
+{
+	FmgrInfo	flinfo;
+
+	LOCAL_FCINFO(fcinfo, 1);
+	Datum		oid;
+
+	fmgr_info(F_TO_REGPROCEDURE, &flinfo);
+	InitFunctionCallInfoData(*fcinfo, &flinfo, 1, InvalidOid, NULL, NULL);
+	fcinfo->args[0].value = CStringGetTextDatum(sub->handler);
+	fcinfo->args[0].isnull = false;
+	oid = FunctionCallInvoke(fcinfo);
+	return fcinfo->isnull ? InvalidOid : DatumGetObjectId(oid);
+}
+
 /*
  * SubscriptionFindHandler
  *		The function; InvalidOid when it is no more.  A name is looked up only
@@ -275,21 +292,32 @@ SubscriptionPlaceOf(const Subscription *sub)
 Oid
 SubscriptionFindHandler(const Subscription *sub)
 {
-	FmgrInfo	flinfo;
-
-	LOCAL_FCINFO(fcinfo, 1);
-	Datum		oid;
-
 	if (SubscriptionPlaceOf(sub) == PLACE_HOME)
 		return SearchSysCacheExists1(PROCOID,
 									 ObjectIdGetDatum(sub->handler_oid)) ?
 			sub->handler_oid : InvalidOid;
-	fmgr_info(F_TO_REGPROCEDURE, &flinfo);
-	InitFunctionCallInfoData(*fcinfo, &flinfo, 1, InvalidOid, NULL, NULL);
-	fcinfo->args[0].value = CStringGetTextDatum(sub->handler);
-	fcinfo->args[0].isnull = false;
-	oid = FunctionCallInvoke(fcinfo);
-	return fcinfo->isnull ? InvalidOid : DatumGetObjectId(oid);
+	return find_by_name(sub);
+}
+
+/*
+ * SubscriptionFindAnew
+ *		The handler has been dropped: has it been made anew, under the same name
+ *		and for the same argument?  It runs as the subscription's owner, so it
+ *		must be his, or a superuser's: anybody may make a function where an
+ *		owner's was.
+ */
+Oid
+SubscriptionFindAnew(const Subscription *sub)
+{
+	Oid			handler = find_by_name(sub);
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(handler));
+	Oid			maker;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	maker = ((Form_pg_proc) GETSTRUCT(tuple))->proowner;
+	ReleaseSysCache(tuple);
+	return maker == sub->owner || superuser_arg(maker) ? handler : InvalidOid;
 }
 
 static uint64

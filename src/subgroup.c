@@ -26,7 +26,8 @@
  *
  * A message whose lease was lost has another holder, or had one.  Its
  * settlement finds that out under the row's lock and takes the effects back;
- * most often the keeper has told before, and has it cancelled.
+ * most often the keeper has told before, and has it cancelled.  What the
+ * handler itself has done to its row is something else (subown.c).
  *
  * Called by subbatch.c, which sees to it that a message begins anew where
  * these rules say so.
@@ -73,6 +74,22 @@ add_settlement(BatchGroup *g, int item, const ErrorData *undecodable)
 }
 
 /*
+ * BatchClock
+ *		A handling begins, or the last one is over.
+ */
+void
+BatchClock(BatchGroup *g, TimestampTz now)
+{
+	if (g->clock != 0)
+	{
+		g->gaps++;
+		g->took += now - g->clock;
+		g->longest = Max(g->longest, now - g->clock);
+	}
+	g->clock = now;
+}
+
+/*
  * BatchPatience
  *		How long a message may take that does not have its transaction to
  *		itself, in milliseconds.
@@ -84,17 +101,18 @@ BatchPatience(SubWorker *w)
 }
 
 /*
- * BatchHandleFirst
+ * BatchHandleOne
  *		Decode and call.  A cancel that comes while this runs, strikes here.
  */
 void
-BatchHandleFirst(BatchGroup *g, int time_limit)
+BatchHandleOne(BatchGroup *g, int time_limit)
 {
 	int			guc_level = NewGUCNestLevel();
 	Datum		arg;
 	bool		isnull;
 
 	SetCurrentStatementStartTimestamp();
+	BatchClock(g, GetCurrentStatementStartTimestamp());
 	SubActivityNow = ACTIVITY_HANDLING;
 	/* one that came while we were busy with something else */
 	if (ShutdownRequestPending)
@@ -104,8 +122,12 @@ BatchHandleFirst(BatchGroup *g, int time_limit)
 	if (time_limit > 0)
 		enable_timeout_after(STATEMENT_TIMEOUT, time_limit);
 	g->step = STEP_DECODE;
+	/* a domain's check may be any function */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	arg = HandlerDecode(&g->handler, &isnull);
+	PopActiveSnapshot();
 	g->step = STEP_HANDLE;
+	g->w->rows[g->next]->begun = GetCurrentCommandId(false);
 	HandlerCall(&g->handler, arg, isnull);
 	CHECK_FOR_INTERRUPTS();
 	if (time_limit > 0)
@@ -115,11 +137,11 @@ BatchHandleFirst(BatchGroup *g, int time_limit)
 }
 
 /*
- * BatchHandleLater
+ * handle_later
  *		A message that is not the first of its transaction.
  */
-void
-BatchHandleLater(BatchGroup *g, int time_limit)
+static void
+handle_later(BatchGroup *g, int time_limit)
 {
 	ResourceOwner owner = CurrentResourceOwner;
 	MemoryContext cxt = CurrentMemoryContext;
@@ -128,7 +150,7 @@ BatchHandleLater(BatchGroup *g, int time_limit)
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		BatchHandleFirst(g, time_limit);
+		BatchHandleOne(g, time_limit);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
@@ -147,9 +169,9 @@ BatchHandleLater(BatchGroup *g, int time_limit)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
-		g->spoilt = g->step != STEP_DECODE &&
-			error->sqlerrcode != ERRCODE_QUERY_CANCELED;
-		g->again = g->spoilt || g->quick ||
+		g->spoilt = error->sqlerrcode != ERRCODE_QUERY_CANCELED &&
+			!(g->step == STEP_DECODE && BatchPayloadsFault(error));
+		g->again = g->spoilt ||
 			error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 		if (!g->again)
 		{
@@ -159,6 +181,15 @@ BatchHandleLater(BatchGroup *g, int time_limit)
 		}
 	}
 	PG_END_TRY();
+}
+
+static void
+lease_lost(BatchGroup *g)
+{
+	g->lost = true;
+	ereport(ERROR,
+			(errcode(ERRCODE_INBOX_NOT_HELD),
+			 errmsg("the lease was lost")));
 }
 
 /*
@@ -197,17 +228,15 @@ handle_items(BatchGroup *g, int end, TimestampTz until)
 		old = MemoryContextSwitchTo(g->item_cxt);
 		if (g->n == 0)
 		{
-			BatchHandleFirst(g, w->time_limit);
+			BatchHandleOne(g, w->time_limit);
 			add_settlement(g, g->next, NULL);
 		}
 		else
-			BatchHandleLater(g, BatchPatience(w));
+			handle_later(g, BatchPatience(w));
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(g->item_cxt);
 		if (!SubSlotLeave(g->next) && !g->again)
-			ereport(ERROR,
-					(errcode(ERRCODE_INBOX_NOT_HELD),
-					 errmsg("the lease was lost")));
+			lease_lost(g);
 		if (g->again)
 			break;
 	}
@@ -237,10 +266,10 @@ settle(BatchGroup *g, Queue *q)
 			receipts[i] = CStringGetTextDatum(g->w->rows[g->items[i]]->receipt);
 			verdicts[i] = SettleAll(q, &receipts[i], &g->requests[i], 1)[0];
 		}
-		if (verdicts[i] != VERDICT_OK && g->requests[i].outcome == OUTCOME_DONE)
-			ereport(ERROR,
-					(errcode(ERRCODE_INBOX_NOT_HELD),
-					 errmsg("the lease was lost")));
+		if (verdicts[i] != VERDICT_OK &&
+			g->requests[i].outcome == OUTCOME_DONE &&
+			!BatchOwnDoing(g, q, g->items[i], &g->requests[i]))
+			lease_lost(g);
 	}
 }
 
@@ -277,8 +306,9 @@ BatchGroupRun(BatchGroup *g, int end, ErrorData **error)
 	*error = NULL;
 	g->next = g->first;
 	g->n = g->nhandled = g->nundecodable = 0;
+	g->clock = g->took = g->longest = g->gaps = 0;
 	g->step = STEP_OPEN;
-	g->again = g->spoilt = g->over = false;
+	g->again = g->spoilt = g->over = g->lost = false;
 	MemoryContextSwitchTo(g->w->cxt);
 	g->items = palloc(n * sizeof(int));
 	g->requests = palloc(n * sizeof(SettleRequest));
@@ -286,6 +316,7 @@ BatchGroupRun(BatchGroup *g, int end, ErrorData **error)
 	{
 		open_group(g, &q);
 		handle_items(g, end, began + GROUP_USECS);
+		BatchClock(g, GetCurrentTimestamp());
 		HandlerClose(&g->handler);
 		g->step = STEP_SETTLE;
 		if (g->n > 0)

@@ -16,6 +16,8 @@
 #define GROUP_MAX		50
 /* a transaction is not to take longer, in microseconds */
 #define GROUP_USECS		10000
+/* how often a handling may fail only in company before it gets none */
+#define MAX_SPURIOUS	3
 
 /* How far the message at hand has come. */
 typedef enum BatchStep
@@ -36,7 +38,12 @@ typedef struct BatchGroup
 	bool		again;			/* that one is to begin anew, alone */
 	bool		spoilt;			/* for an error, not for its slowness */
 	bool		over;			/* no more of the batch is ours */
-	bool		quick;			/* see subquick.c */
+	bool		lost;			/* it ended for a lost lease */
+	/* how long handlings took, in microseconds */
+	TimestampTz clock;			/* when the last one began; 0: none has */
+	int			gaps;
+	int64		took;
+	int64		longest;
 	Handler		handler;
 	MemoryContext item_cxt;
 	/* to be settled at the end */
@@ -47,9 +54,16 @@ typedef struct BatchGroup
 	SettleRequest *requests;
 } BatchGroup;
 
-extern void BatchHandleFirst(BatchGroup *g, int time_limit);
-extern void BatchHandleLater(BatchGroup *g, int time_limit);
+extern void BatchHandleOne(BatchGroup *g, int time_limit);
+extern void BatchClock(BatchGroup *g, TimestampTz now);
 extern int	BatchPatience(SubWorker *w);
 extern bool BatchGroupRun(BatchGroup *g, int end, ErrorData **error);
+
+/* subown.c */
+extern bool BatchOwnDoing(BatchGroup *g, Queue *q, int item,
+						  SettleRequest *request);
+
+/* subbatch.c */
+extern void BatchLearn(BatchGroup *g, TimestampTz began);
 
 #endif							/* INBOX_SUBGROUP_H */

@@ -72,6 +72,7 @@ extern void SubscriptionRemove(Subscription *sub);
 extern void SubscriptionSetHandler(Subscription *sub, Oid handler);
 extern SubscriptionPlace SubscriptionPlaceOf(const Subscription *sub);
 extern Oid	SubscriptionFindHandler(const Subscription *sub);
+extern Oid	SubscriptionFindAnew(const Subscription *sub);
 extern uint64 SubscriptionPrint(const Subscription *sub);
 extern int	SubscriptionTimeLimit(const Subscription *sub);
 

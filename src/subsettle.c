@@ -97,6 +97,27 @@ BatchLog(SubWorker *w, ErrorData *error)
 }
 
 /*
+ * BatchPayloadsFault
+ *		Of an error that was raised while the payload was decoded: is it for
+ *		what the payload is?  A message must not be dropped because decoding it
+ *		was cancelled, was the victim of a deadlock, or found no memory.
+ */
+bool
+BatchPayloadsFault(const ErrorData *error)
+{
+	switch (ERRCODE_TO_CATEGORY(error->sqlerrcode))
+	{
+		case ERRCODE_TRANSACTION_ROLLBACK:
+		case ERRCODE_INSUFFICIENT_RESOURCES:
+		case ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE:
+		case ERRCODE_OPERATOR_INTERVENTION:
+			return false;
+		default:
+			return true;
+	}
+}
+
+/*
  * BatchFailure
  *		What the subscription's policy makes of a failure.
  */

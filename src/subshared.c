@@ -187,6 +187,13 @@ SubPublish(Oid database, List *subs, List *problems)
 	SubHome    *home;
 
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
+	home = SubHomeFind(database, false);
+	if (home != NULL && home->changed)
+	{
+		/* they have changed since they were read */
+		LWLockRelease(SubLock);
+		return;
+	}
 	forget_others(database, subs);
 	forboth(lc, subs, lp, problems)
 	{
@@ -204,6 +211,12 @@ SubPublish(Oid database, List *subs, List *problems)
 			entry->failures = 0;
 			entry->retry_at = 0;
 			wake(entry - SubShared->entry);
+		}
+		else if (problem == NULL && entry->wanted == 0)
+		{
+			/* what was the matter is over */
+			entry->failures = 0;
+			entry->retry_at = 0;
 		}
 		entry->workers = sub->workers;
 		entry->owner = sub->owner;

@@ -21,6 +21,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "bgproc.h"
 #include "claim.h"
 #include "compat.h"
 #include "duration.h"
@@ -28,7 +29,6 @@
 #include "lease.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "session.h"
 #include "settings.h"
@@ -54,7 +54,7 @@ volatile sig_atomic_t SubActivityNow = ACTIVITY_BUSY;
 static QueueHints *hints = NULL;
 static bool claim_failed = false;
 static int	failures = 0;		/* of claims, in a row */
-static uint32 wait_event = 0;
+static BgProc self = {.wait_name = "InboxSubscription"};
 
 static void
 cancel(void)
@@ -210,7 +210,7 @@ try_claim(void *arg, WaitLook *look)
 		{
 			SubSlotError(error->message);
 			if (failures == 0)
-				ThrowErrorData(error);
+				BatchLog(w, error);
 		}
 	}
 	PG_END_TRY();
@@ -238,10 +238,7 @@ rest(void)
 
 		if (wait <= 0 || SubMustLeave())
 			return;
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 wait, NamedWaitEvent(&wait_event, "InboxSubscription"));
-		ResetLatch(MyLatch);
+		BgProcSleep(&self, wait);
 		CHECK_FOR_INTERRUPTS();
 	}
 }

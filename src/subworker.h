@@ -28,7 +28,8 @@ typedef struct SubWorker
 	int64		lease;			/* seconds */
 
 	/* how much is done at once */
-	double		usecs;			/* a handling takes, lately */
+	double		usecs;			/* a message takes, lately, commit and all */
+	double		busy;			/* its handling alone */
 	int			group;			/* messages handled in one transaction */
 	int			spurious;		/* handlings that failed only in company */
 	int			trust;			/* handled since something went wrong */
@@ -52,7 +53,6 @@ extern bool SubMustLeave(void);
 /* subbatch.c */
 extern int	BatchClaimRows(SubWorker *w);
 extern void BatchHandle(SubWorker *w);
-extern void BatchLearn(SubWorker *w, int messages, TimestampTz began);
 
 /* subquick.c */
 extern bool BatchQuick(SubWorker *w);
@@ -61,6 +61,7 @@ extern bool BatchQuick(SubWorker *w);
 extern char *BatchErrorText(const ErrorData *error);
 extern ErrorData *BatchEndError(MemoryContext cxt);
 extern void BatchLog(SubWorker *w, ErrorData *error);
+extern bool BatchPayloadsFault(const ErrorData *error);
 extern void BatchSettleFailed(SubWorker *w, int item, const ErrorData *error,
 							  bool undecodable);
 extern void BatchRelease(SubWorker *w, int first, int end);

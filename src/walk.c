@@ -28,8 +28,8 @@
 #include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "hints.h"
 #include "miscadmin.h"
-#include "pending.h"
 #include "settings.h"
 #include "storage/procarray.h"
 #include "totals.h"
@@ -40,9 +40,6 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "walk.h"
-
-/* a level that is walked to its end is passed up to so long ago */
-#define SETTLED_USECS	(10 * USECS_PER_SEC)
 
 /*
  * WalkUsable
@@ -75,7 +72,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
 	w->unpassed = w->idle = 0;
-	w->steps = w->dead = w->taken = 0;
+	w->steps = w->probes = w->dead = w->taken = 0;
 	w->peek = false;
 	w->want_due = false;
 	w->next_due = PG_INT64_MAX;
@@ -97,12 +94,6 @@ WalkShare(Walk *w, const KeyShare *share)
 	w->passing = false;
 }
 
-static HintRange *
-current_range(Walk *w)
-{
-	return &w->view.open.range[w->range];
-}
-
 /*
  * The key up to which a row may be passed.  A key that stands for several
  * rows is not passed with the first of them.
@@ -111,105 +102,6 @@ static HintKey
 passable(Walk *w, const HintRange *keys)
 {
 	return w->q->integer_id ? keys->hi : KeyBefore(&keys->lo);
-}
-
-/*
- * end_level
- *		The level's scan is over: all that was due is passed.  Up to a while
- *		ago also where no row was seen, so that the dead entries there are not
- *		walked again.
- */
-static void
-end_level(Walk *w)
-{
-	HintKey		to = w->seen;
-
-	if (QueueHas(w->q, ROLE_DUE_AT))
-	{
-		HintKey		settled = {w->lower.priority, w->now - SETTLED_USECS,
-		PG_INT64_MAX};
-
-		settled = KeyMin(&settled, &current_range(w)->hi);
-		to = KeyMax(&settled, &w->seen);
-	}
-	WalkPassTo(w, &to);
-	w->scanning = false;
-	w->ahead = AHEAD_NONE;
-	if (w->want_due && QueueHas(w->q, ROLE_DUE_AT))
-		WalkScanNextDue(w);
-}
-
-/*
- * end_range
- *		The range at hand ends within the level, and is all walked.
- */
-static void
-end_range(Walk *w)
-{
-	WalkPassTo(w, &current_range(w)->hi);
-	w->scanning = false;
-	w->ahead = AHEAD_NONE;
-	w->range++;
-}
-
-static HintKey
-lowest_of(int64 priority)
-{
-	HintKey		key = {priority, PG_INT64_MIN, PG_INT64_MIN};
-
-	return key;
-}
-
-/*
- * advance
- *		Begin the next scan: the first or next level of the range, or the next
- *		range.  False when all have been walked.
- */
-static bool
-advance(Walk *w)
-{
-	bool		levels = QueueHas(w->q, ROLE_PRIORITY);
-	bool		begun = w->scanning;
-
-	if (w->scanning)
-		end_level(w);
-	for (; w->range < w->view.open.n; w->range++, begun = false)
-	{
-		HintRange  *range = current_range(w);
-		int64		priority = w->lower.priority;
-
-		CHECK_FOR_INTERRUPTS();
-		if (!begun)
-			w->lower = w->from = range->lo;
-		if (!levels && w->lower.priority < 0)
-			w->lower = lowest_of(0);
-		if (levels && (begun || w->lower.priority == PG_INT64_MIN))
-		{
-			HintKey		first;
-			HintKey		gap_end;
-
-			if (begun && range->hi.priority <= w->lower.priority)
-				continue;
-			if (!WalkScanNextLevel(w, !begun, &priority))
-				continue;
-			first = lowest_of(priority);
-			if (KeyCompare(&first, &range->hi) > 0)
-				continue;
-			/* nothing lies between the levels */
-			gap_end = KeyBefore(&first);
-			if (begun)
-				w->from = lowest_of(w->lower.priority + 1);
-			WalkPassTo(w, &gap_end);
-			w->lower = w->from = first;
-		}
-		else if (begun || (!levels && w->lower.priority > 0))
-			continue;
-		w->seen = KeyBefore(&w->from);
-		if (!AheadBegin(w))
-			WalkScanLevel(w);
-		return true;
-	}
-	return false;
 }
 
 static bool
@@ -270,21 +162,21 @@ WalkNext(Walk *w, ItemPointer tid)
 	{
 		LeaseRow	row;
 
-		if (!w->scanning && !advance(w))
+		if (!w->scanning && !WalkAdvance(w))
 			return false;
 		if (!next_row(w))
 		{
 			/* not so when the walk goes on behind others */
 			if (w->scanning && WalkRangeEnds(w))
-				end_range(w);
-			else if (!advance(w))
+				WalkEndRange(w);
+			else if (!WalkAdvance(w))
 				return false;
 			continue;
 		}
 		KeysOfRow(q, w->leaf->attnos, w->slot, &w->keys);
-		if (KeyCompare(&w->keys.lo, &current_range(w)->hi) > 0)
+		if (KeyCompare(&w->keys.lo, &WalkRange(w)->hi) > 0)
 		{
-			end_range(w);
+			WalkEndRange(w);
 			continue;
 		}
 		LeaseReadRow(q, w->leaf->attnos, w->slot, &row);

@@ -58,6 +58,7 @@ typedef struct Walk
 	int			idle;			/* entries of no use since the last row of use */
 	int64		max_rows;		/* that are wanted */
 	int64		steps;			/* index entries gone to */
+	int64		probes;			/* for the next level, or what is not due */
 	int64		dead;			/* of them, those of rows that are gone */
 	int64		taken;			/* rows */
 	bool		peek;			/* rows are looked for, not taken */
@@ -66,6 +67,13 @@ typedef struct Walk
 								 * its next row come due */
 	LeasedRun	leased;
 } Walk;
+
+/* the range at hand */
+static inline HintRange *
+WalkRange(Walk *w)
+{
+	return &w->view.open.range[w->range];
+}
 
 extern bool WalkUsable(RowLeaf *leaf, Queue *q);
 extern void WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now,
@@ -76,9 +84,14 @@ extern void WalkTook(Walk *w, bool taken);
 extern LeaseKind WalkLeaseKind(const Walk *w, const LeaseRow *row);
 extern void WalkEnd(Walk *w);
 
+/* walklevel.c */
+extern bool WalkAdvance(Walk *w);
+extern void WalkEndRange(Walk *w);
+
 /* walkpass.c */
 extern void WalkReadHints(Walk *w);
 extern void WalkAddLeased(Walk *w, const LeaseRow *row);
+extern TimestampTz WalkLookAfter(const Walk *w, TimestampTz t);
 extern void WalkNoteLeased(Walk *w);
 extern void WalkPassTo(Walk *w, const HintKey *to);
 extern bool WalkIdle(Walk *w);
@@ -100,7 +113,7 @@ extern void WalkEntryKey(Queue *q, IndexTuple itup, TupleDesc desc,
 						 HintKey *key);
 extern void WalkScanLevel(Walk *w);
 extern void WalkScanAhead(Walk *w, int64 entries, HintKey *key);
-extern void WalkScanNextDue(Walk *w);
+extern TimestampTz WalkScanNextDue(Walk *w);
 extern bool WalkScanNextLevel(Walk *w, bool first, int64 *priority);
 
 #endif							/* INBOX_WALK_H */

@@ -197,17 +197,7 @@ entry_value(Queue *q, IndexTuple itup, TupleDesc desc, AttrNumber *attno,
 		return 0;
 	datum = index_getattr(itup, *attno, desc, &isnull);
 	(*attno)++;
-	if (isnull)
-		return null_value;
-	switch (col->type)
-	{
-		case INT2OID:
-			return DatumGetInt16(datum);
-		case INT4OID:
-			return DatumGetInt32(datum);
-		default:
-			return DatumGetInt64(datum);
-	}
+	return isnull ? null_value : RoleInteger(col->type, datum);
 }
 
 /*
@@ -289,6 +279,7 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 
 	if (!first && w->lower.priority == PG_INT64_MAX)
 		return false;
+	w->probes++;
 	open_index(w);
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
@@ -304,23 +295,17 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 		return !q->col[ROLE_PRIORITY].notnull;
 	}
 	datum = index_getattr(w->scan->xs_itup, 1, w->scan->xs_itupdesc, &isnull);
-	if (isnull)
-		*priority = PG_INT64_MAX;
-	else if (type == INT2OID)
-		*priority = DatumGetInt16(datum);
-	else if (type == INT4OID)
-		*priority = DatumGetInt32(datum);
-	else
-		*priority = DatumGetInt64(datum);
+	*priority = isnull ? PG_INT64_MAX : RoleInteger(type, datum);
 	return true;
 }
 
 /*
  * WalkScanNextDue
- *		When the level's next row comes due, by the index alone: a dead entry
- *		counts, which costs one who waits an attempt in vain.
+ *		When the level's next row comes due, by the index alone, PG_INT64_MAX:
+ *		never.  A dead entry counts, which costs one who waits an attempt in
+ *		vain.
  */
-void
+TimestampTz
 WalkScanNextDue(Walk *w)
 {
 	ScanKeyData keys[WALK_SCAN_KEYS];
@@ -331,13 +316,14 @@ WalkScanNextDue(Walk *w)
 
 	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
 			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
+	w->probes++;
 	open_index(w);
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;
 	index_rescan(w->scan, keys, n, NULL, 0);
 	if (index_getnext_tid(w->scan, ForwardScanDirection) == NULL)
-		return;
+		return PG_INT64_MAX;
 	datum = index_getattr(w->scan->xs_itup, attno, w->scan->xs_itupdesc,
 						  &isnull);
-	w->next_due = Min(w->next_due, DatumGetTimestampTz(datum));
+	return DatumGetTimestampTz(datum);
 }

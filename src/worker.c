@@ -22,7 +22,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/xact.h"
+#include "bgproc.h"
 #include "catalog/pg_database.h"
 #include "compat.h"
 #include "database.h"
@@ -30,22 +30,18 @@
 #include "keeper.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "reap.h"
 #include "resting.h"
 #include "session.h"
 #include "settings.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
 #include "storage/proc.h"
 #include "subscription.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "worker.h"
 
@@ -72,9 +68,11 @@ typedef struct Pass
 	bool		more;			/* more work is waiting */
 } Pass;
 
-typedef void (*Step) (void *arg);
-
-static uint32 wait_event = 0;
+static BgProc self = {
+	.wait_name = "InboxWorkerMain",
+	.must_leave = SlotMustLeave,
+	.failed = SlotError
+};
 
 static TimestampTz next_tick(TimestampTz start, TimestampTz end);
 static void stop(SIGNAL_ARGS);
@@ -84,8 +82,6 @@ static void leave_for_good(uint64 announced);
 static List *sweep(List *queues, ReapCounts *counts);
 static bool reap_one(Oid relid, ReapCounts *counts);
 static void sleep_until(TimestampTz due, uint64 announced);
-static bool in_transaction(Step step, void *arg);
-static void report_error(MemoryContext cxt);
 static void look(void *arg);
 static void reap(void *arg);
 static void name_pass(void *arg);
@@ -157,7 +153,7 @@ tick(TimestampTz start, MemoryContext cxt)
 
 	if (!RestingIsOver(InvalidOid))
 		return false;
-	if (!in_transaction(look, &here))
+	if (!BgProcTry(&self, look, &here, 0))
 	{
 		RestingBegin(InvalidOid);
 		return false;
@@ -234,7 +230,8 @@ reap_one(Oid relid, ReapCounts *counts)
 {
 	Pass		pass = {.relid = relid};
 
-	if (!in_transaction(reap, &pass))
+	/* the owner's triggers must not keep us from the other queues */
+	if (!BgProcTry(&self, reap, &pass, InboxReapTimeout))
 	{
 		RestingBegin(relid);
 		return false;
@@ -272,73 +269,8 @@ sleep_until(TimestampTz due, uint64 announced)
 		wait = TimestampDifferenceMilliseconds(now, due);
 		if (wait <= 0 || SlotAnnounced() != announced)
 			return;
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 wait,
-						 NamedWaitEvent(&wait_event, "InboxWorkerMain"));
-		ResetLatch(MyLatch);
+		BgProcSleep(&self, wait);
 	}
-}
-
-/*
- * Run a step in a transaction of its own.  False: it raised an error, which
- * has been dealt with.
- */
-static bool
-in_transaction(Step step, void *arg)
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	volatile bool ok = false;
-
-	SessionBusy();
-	PG_TRY();
-	{
-		SetCurrentStatementStartTimestamp();
-		StartTransactionCommand();
-		PushActiveSnapshot(GetTransactionSnapshot());
-		step(arg);
-		PopActiveSnapshot();
-		CommitTransactionCommand();
-		ok = true;
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		report_error(cxt);
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-	SessionIdle();
-
-	MemoryContextSwitchTo(cxt);
-	return ok;
-}
-
-/*
- * Log the error and clear up after it, as autovacuum does for a table.  One
- * of our own making is not worth a line: hold.c cancels a pass that takes too
- * long to leave.
- */
-static void
-report_error(MemoryContext cxt)
-{
-	ErrorData  *error;
-	bool		asked;
-
-	MemoryContextSwitchTo(cxt);
-	error = CopyErrorData();
-
-	/* nothing is locked when a cancel request strikes, so we may look */
-	asked = error->sqlerrcode == ERRCODE_QUERY_CANCELED && SlotMustLeave();
-	if (!asked)
-		EmitErrorReport();
-	disable_timeout(STATEMENT_TIMEOUT, false);
-	AbortOutOfAnyTransaction();
-	FlushErrorState();
-
-	if (!asked)
-		SlotError(error->message);
-	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
 /* Step: look around. */
@@ -395,12 +327,7 @@ reap(void *arg)
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
 
-	/* the owner's triggers must not keep us from the other queues */
-	if (InboxReapTimeout > 0)
-		enable_timeout_after(STATEMENT_TIMEOUT, InboxReapTimeout);
 	pass->more = ReapQueue(pass->relid, &pass->counts);
-	disable_timeout(STATEMENT_TIMEOUT, false);
-
 	error_context_stack = callback.previous;
 }
 

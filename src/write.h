@@ -66,7 +66,7 @@ extern bool WriteNeedsExecutor(Relation rel);
 extern void WriteUpdate(RowWriter *w, RowLeaf *leaf, const RowChange *change);
 extern void WriteDelete(RowWriter *w, RowLeaf *leaf);
 extern bool WriteMayTryDelete(const RowLeaf *leaf);
-extern bool WriteTryDelete(RowLeaf *leaf);
+extern bool WriteTryDelete(RowLeaf *leaf, ItemPointer tid);
 extern void WriteEnd(RowLeaf *leaf);
 
 #endif							/* INBOX_WRITE_H */

@@ -221,16 +221,16 @@ WriteMayTryDelete(const RowLeaf *leaf)
 
 /*
  * WriteTryDelete
- *		Delete the version in leaf->old, which is not locked.  Waits for who is
- *		changing it.  False when it is not the newest version any more.
+ *		Delete a version that may be locked or not.  Waits for who is changing
+ *		it.  False when it is not the newest version any more.
  */
 bool
-WriteTryDelete(RowLeaf *leaf)
+WriteTryDelete(RowLeaf *leaf, ItemPointer tid)
 {
 	TM_FailureData tmfd;
 
 	CheckCmdReplicaIdentity(leaf->rel, CMD_DELETE);
-	return table_tuple_delete(leaf->rel, &leaf->old->tts_tid,
+	return table_tuple_delete(leaf->rel, tid,
 							  GetCurrentCommandId(true), GetActiveSnapshot(),
 							  InvalidSnapshot, true, &tmfd, false) == TM_Ok;
 }

@@ -121,14 +121,17 @@ probe_wait() {
 }
 
 # Four clients at full speed; after AROUND seconds somebody takes a snapshot
-# and keeps it for HOLD seconds.  A feeder keeps the table at its depth.
+# and keeps it for HOLD seconds.  A feeder keeps the table at its depth.  The
+# first WARM seconds count for nothing: until autovacuum joins in for the first
+# time, no queue runs as it does for the rest of its life.
 case_old_snapshot() {
 	local s
 
 	for s in inbox hand; do timeline $s "$([ $s = inbox ] && echo q || echo hand)"; done
 }
 timeline() {
-	local s=$1 table=$2 total=$((AROUND + HOLD + AROUND)) log=$SCRATCH/progress.$1 extra=
+	local s=$1 table=$2 from=$((WARM + AROUND)) log=$SCRATCH/progress.$1 extra=
+	local to=$((from + HOLD)) total=$((from + HOLD + AROUND))
 
 	fill "$table" "${LOOKAHEAD:=300000}"
 	PGOPTIONS='-c synchronous_commit=off' "$BINDIR/pgbench" -n -M prepared -c 4 -j 2 -T $total -P 1 \
@@ -141,19 +144,19 @@ timeline() {
 			sleep 1
 		done & extra=$!
 	fi
-	sleep "$AROUND"
+	sleep "$from"
 	q -c 'BEGIN ISOLATION LEVEL REPEATABLE READ' -c 'SELECT count(*) FROM pg_class' -c "SELECT pg_sleep($HOLD)" -c COMMIT >/dev/null
 	wait $bench || note "old_snapshot, $s: $(grep -m1 -i error "$log")"
 	wait $feeder $extra
 
 	sed -n 's/^progress: \([0-9.]*\) s, \([0-9.]*\) tps.*/\1 \2/p' "$log" |
 		awk -v s=$s '{ printf "%s,%.0f,%.1f\n", s, $1, $2 }' >>"$OUT/timeline.csv"
-	window $s 'before' 2 "$AROUND"
-	window $s 'held; first tenth' "$AROUND" $((AROUND + (HOLD + 9) / 10))
-	window $s 'held; last third' $((AROUND + HOLD - HOLD / 3)) $((AROUND + HOLD))
-	window $s 'held; all' "$AROUND" $((AROUND + HOLD))
-	window $s 'after' $((AROUND + HOLD + AROUND / 2)) $total
-	printf 'around=%s\nhold=%s\n' "$AROUND" "$HOLD" >"$OUT/timeline.txt"
+	window $s 'before' "$WARM" "$from"
+	window $s 'held; first tenth' "$from" $((from + (HOLD + 9) / 10))
+	window $s 'held; last third' $((to - HOLD / 3)) "$to"
+	window $s 'held; all' "$from" "$to"
+	window $s 'after' $((to + AROUND / 2)) $total
+	printf 'around=%s\nhold=%s\n' "$from" "$HOLD" >"$OUT/timeline.txt"
 }
 window() {
 	record old_snapshot "$2" $1 1 'cycles/s' "$(awk -F, -v s=$1 -v a=$3 -v z=$4 \

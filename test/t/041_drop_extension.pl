@@ -75,5 +75,12 @@ $node->safe_psql('zoo', 'BEGIN; DROP EXTENSION inbox; CREATE EXTENSION inbox; CO
 is($node->safe_psql('zoo', q{SELECT inbox_send('app.kept', '1') IS NOT NULL}), 't', 'dropped and created at once');
 isnt(wait_worker($node, 'zoo'), '', 'there is a worker');
 
+# --- the triggers went with it
+
+my $lost = q{SELECT count(*) FROM pg_trigger WHERE tgrelid = 'app.kept'::regclass AND NOT tgisinternal};
+is($node->safe_psql('zoo', $lost), '0', 'no triggers');
+$node->safe_psql('zoo', q{SELECT inbox_alter('app.kept')});
+is($node->safe_psql('zoo', $lost), '2', 'inbox_alter makes them anew');
+
 $node->stop('fast');
 done_testing();

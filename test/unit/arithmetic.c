@@ -201,6 +201,62 @@ typedef struct Lease
 #define LEASES	400
 
 /*
+ * Look at all leases whose keys are opened, and note those that have not
+ * ended, as walk.c does.  How many ranges were opened?
+ */
+static int
+open_due(Ledger *ledger, Lease *lease, TimestampTz now)
+{
+	HintRange	keys[MAX_COVERS];
+	int			n = LedgerDue(ledger, now, keys);
+
+	for (int i = 0; i < LEASES; i++)
+	{
+		Lease	   *l = &lease[i];
+		bool		found = false;
+
+		for (int j = 0; j < n && l->live && !found; j++)
+			found = KeyCompare(&keys[j].lo, &l->key) <= 0 &&
+				KeyCompare(&keys[j].hi, &l->key) >= 0;
+		if (found && l->until <= now)
+			l->live = false;
+		else if (found)
+		{
+			HintRange	r = {l->key, l->key};
+			Cover	   *c = LedgerFind(ledger, l->until, &r);
+
+			if (c == NULL || c->look > l->until)
+				LedgerNote(ledger, l->until, l->until, &r, now);
+		}
+	}
+	return n;
+}
+
+static bool
+any_late(const Lease *lease, TimestampTz now)
+{
+	for (int i = 0; i < LEASES; i++)
+	{
+		if (lease[i].live && lease[i].until <= now)
+			return true;
+	}
+	return false;
+}
+
+static bool
+covers_in_order(const Ledger *ledger)
+{
+	for (int i = 0; i < ledger->n; i++)
+	{
+		if (ledger->cover[i].first >= ledger->cover[i].last ||
+			(i > 0 && ledger->cover[i - 1].last > ledger->cover[i].first) ||
+			ledger->next_look > ledger->cover[i].look)
+			return false;
+	}
+	return true;
+}
+
+/*
  * A history of claims, settlements and walks over time.  Where a cover is
  * opened the walk is supposed to look at all leases between its keys, and
  * to note those that have not ended, as walk.c does.
@@ -223,9 +279,6 @@ test_ledger(int longest, int size, bool fills)
 	memset(lease, 0, sizeof(lease));
 	for (int round = 0; round < ROUNDS; round++)
 	{
-		HintRange	keys[MAX_COVERS];
-		int			n;
-
 		now += dice(USECS_PER_SEC / 10);
 		if (dice(2) == 0)
 		{
@@ -262,33 +315,10 @@ test_ledger(int longest, int size, bool fills)
 				settled++;
 			}
 		}
-		n = LedgerDue(&ledger, now, keys);
-		opened += n;
-		for (int i = 0; i < LEASES; i++)
-		{
-			Lease	   *l = &lease[i];
-			bool		found = false;
-
-			for (int j = 0; j < n && l->live && !found; j++)
-				found = KeyCompare(&keys[j].lo, &l->key) <= 0 &&
-					KeyCompare(&keys[j].hi, &l->key) >= 0;
-			if (found && l->until <= now)
-				l->live = false;
-			else if (found)
-			{
-				HintRange	r = {l->key, l->key};
-				Cover	   *c = LedgerFind(&ledger, l->until, &r);
-
-				if (c == NULL || c->look > l->until)
-					LedgerNote(&ledger, l->until, l->until, &r, now);
-			}
-			late = late || (l->live && l->until <= now);
-		}
+		opened += open_due(&ledger, lease, now);
+		late = late || any_late(lease, now);
 		fullest = Max(fullest, ledger.n);
-		for (int i = 0; i < ledger.n; i++)
-			order = order && ledger.cover[i].first < ledger.cover[i].last &&
-				(i == 0 || ledger.cover[i - 1].last <= ledger.cover[i].first) &&
-				ledger.next_look <= ledger.cover[i].look;
+		order = order && covers_in_order(&ledger);
 	}
 	snprintf(name, sizeof(name), "leases up to %d, %d covers: in order, apart", longest, size);
 	ok(order && fullest <= size, name);
