@@ -4,7 +4,6 @@
 SET client_min_messages = error;
 CREATE EXTENSION IF NOT EXISTS inbox;
 RESET client_min_messages;
-
 -- earlier servers know no such column, so nothing here may print
 DO $$
 DECLARE

@@ -25,7 +25,7 @@ CREATE FUNCTION totals(name text) RETURNS text LANGUAGE sql AS $$
 $$;
 -- the worker may be faster with some of it, or have it locked just now
 CREATE FUNCTION reaped(name text, expected text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE deadline timestamptz = clock_timestamp() + interval '30 s';
+DECLARE deadline timestamptz = clock_timestamp() + interval '3 min';
 BEGIN
 	WHILE totals(name) IS DISTINCT FROM expected AND clock_timestamp() < deadline LOOP
 		PERFORM pg_sleep(0.02);

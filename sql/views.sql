@@ -300,7 +300,7 @@ SELECT ready BETWEEN 1500 AND 2100 AS ready, leased BETWEEN 1500 AND 2100 AS lea
 CREATE FUNCTION wait_for_holder(pattern text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	r record;
-	deadline timestamptz = clock_timestamp() + interval '30 s';
+	deadline timestamptz = clock_timestamp() + interval '3 min';
 BEGIN
 	-- a worker may have one that is older, for an instant
 	LOOP

@@ -40,6 +40,7 @@
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/wait_event.h"
 
 /* 17 knows infinite intervals */
@@ -297,6 +298,36 @@ ExtensionSchema(Oid extension)
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return schema;
+#endif
+}
+
+/*
+ * The OID of an extension, as of now.  18 has a cache for it, and a commit
+ * wakes a worker before it tells caches.
+ */
+static inline Oid
+ExtensionNow(const char *name)
+{
+#if PG_VERSION_NUM >= 180000
+	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
+	Snapshot	now = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Oid			extension = InvalidOid;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
+				F_NAMEEQ, CStringGetDatum(name));
+	scan = systable_beginscan(rel, ExtensionNameIndexId, true, now, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		extension = ((Form_pg_extension) GETSTRUCT(tuple))->oid;
+	systable_endscan(scan);
+	UnregisterSnapshot(now);
+	table_close(rel, AccessShareLock);
+	return extension;
+#else
+	return get_extension_oid(name, true);
 #endif
 }
 

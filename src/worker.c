@@ -24,7 +24,7 @@
 #include "access/htup_details.h"
 #include "bgproc.h"
 #include "catalog/pg_database.h"
-#include "commands/extension.h"
+#include "compat.h"
 #include "database.h"
 #include "hints.h"
 #include "keeper.h"
@@ -256,18 +256,20 @@ sleep_until(TimestampTz due, uint64 announced)
 {
 	for (;;)
 	{
-		TimestampTz now = GetCurrentTimestamp();
+		TimestampTz now;
 		long		wait;
 
-		due = Min(due, now + InboxReapInterval * INT64CONST(1000));
-		wait = TimestampDifferenceMilliseconds(now, due);
-		BgProcSleep(&self, wait);
+		/* first, for a lock waited for has reset the latch */
 		QueryCancelPending = false;
 		leave_if_asked();
 		SessionReload();
 
+		now = GetCurrentTimestamp();
+		due = Min(due, now + InboxReapInterval * INT64CONST(1000));
+		wait = TimestampDifferenceMilliseconds(now, due);
 		if (wait <= 0 || SlotAnnounced() != announced)
 			return;
+		BgProcSleep(&self, wait);
 	}
 }
 
@@ -279,7 +281,7 @@ look(void *arg)
 	HeapTuple	tuple;
 	MemoryContext old;
 
-	here->extension = OidIsValid(get_extension_oid("inbox", true));
+	here->extension = OidIsValid(ExtensionNow("inbox"));
 
 	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(MyDatabaseId));
 	if (HeapTupleIsValid(tuple))

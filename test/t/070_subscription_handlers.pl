@@ -197,7 +197,7 @@ like(dead('q_commit'), qr/^failed 2 invalid transaction termination \(SQLSTATE 2
 is($node->safe_psql($db, "SELECT count(*) FROM eff WHERE k = 'commit'"), 0, 'and nothing of it stays');
 unsubscribe('q_commit');
 
-handled('q_slow', q{('{"n":1,"s":0}'), ('{"n":2,"s":60}'), ('{"n":3,"s":0}')}, "'h_slow(jsonb)', time_limit => '200 ms'", 'time limit');
+handled('q_slow', q{('{"n":1,"s":0}'), ('{"n":2,"s":60}'), ('{"n":3,"s":0}')}, "'h_slow(jsonb)', time_limit => '2 s'", 'time limit');
 is($node->safe_psql($db, "SELECT string_agg(v, ' ' ORDER BY v) FROM eff WHERE k = 'slow'"), '1 3', 'a handling over its limit is undone, the next is not harmed');
 like(dead('q_slow'), qr/^failed 2 canceling statement due to statement timeout/, 'and fails');
 unsubscribe('q_slow');
