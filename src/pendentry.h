@@ -2,7 +2,8 @@
  *
  * pendentry.h
  *	  One thing that a transaction will have to tell the hints; for pending.c,
- *	  which keeps the list, and pendtell.c, which tells.
+ *	  which keeps the list, pendjoin.c, which keeps it short, and pendtell.c,
+ *	  which tells.
  *
  *-------------------------------------------------------------------------
  */
@@ -37,6 +38,12 @@ typedef struct PendingEntry
 	uint64		sum;			/* of the receipts' hashes */
 } PendingEntry;
 
+/* pendjoin.c */
+extern PendingEntry *PendingFindJoining(PendingEntry *entries, int nentries,
+										const PendingEntry *entry);
+extern void PendingJoin(PendingEntry *e, const PendingEntry *entry);
+
+/* pendtell.c */
 extern void PendingTellInit(void);
 extern void PendingTellCommit(const PendingEntry *e);
 extern void PendingTellAbort(const PendingEntry *e);

@@ -29,7 +29,7 @@
  * claimable are put on watch: they are opened when it is over.
  *
  * Entries of one kind are joined as they come, so the list stays short in a
- * transaction of any length.
+ * transaction of any length (pendjoin.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -42,10 +42,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define JOIN_AMONG	16			/* entries looked at for one to join */
 #define SENT_JUST_NOW	USECS_PER_SEC
-#define MAX_ENTRIES	1000		/* beyond it, joined more coarsely */
-#define MAX_OPENED	16			/* of them, of opened keys */
 
 /* in TopTransactionContext; forgotten at the end of the transaction */
 static PendingEntry *entries = NULL;
@@ -54,37 +51,6 @@ static int	size = 0;
 
 static bool claiming = false;	/* our transaction is known as a claimer */
 static TransactionId prepared_xid;	/* between PRE_PREPARE and PREPARE */
-
-static bool
-touch(const HintRange *a, const HintRange *b)
-{
-	HintKey		after_a = KeyAfter(&a->hi);
-	HintKey		after_b = KeyAfter(&b->hi);
-
-	return KeyCompare(&a->lo, &after_b) <= 0 && KeyCompare(&b->lo, &after_a) <= 0;
-}
-
-static bool
-share_level(const HintRange *a, const HintRange *b)
-{
-	return a->lo.priority <= b->hi.priority && b->lo.priority <= a->hi.priority;
-}
-
-/*
- * What was passed may lie far apart, with a million dead entries between; and
- * between two levels a thousand others, all leased.
- */
-static bool
-joins(const PendingEntry *a, const PendingEntry *b, bool coarse)
-{
-	if (a->kind != b->kind || a->hints != b->hints ||
-		a->level != b->level || a->lease != b->lease)
-		return false;
-	return coarse || (LedgerGrain(a->until) == LedgerGrain(b->until) &&
-					  a->attempt == b->attempt &&
-					  (a->kind != PENDING_PASSED || touch(&a->keys, &b->keys)) &&
-					  (a->kind != PENDING_OPEN || share_level(&a->keys, &b->keys)));
-}
 
 /*
  * PendingRoom
@@ -103,61 +69,18 @@ PendingRoom(void)
 		entries = repalloc(entries, size * sizeof(PendingEntry));
 }
 
-/*
- * find_joining
- *		The entry to join one with, or NULL.
- */
-static PendingEntry *
-find_joining(const PendingEntry *entry)
-{
-	bool		coarse = nentries >= MAX_ENTRIES;
-	PendingEntry *nearest = NULL;
-	double		distance = 0;
-	int			n = 0;
-
-	for (int i = nentries - 1; i >= 0; i--)
-	{
-		if (i < nentries - JOIN_AMONG && !coarse)
-			break;
-		if (joins(&entries[i], entry, coarse))
-			return &entries[i];
-	}
-	if (entry->kind != PENDING_OPEN)
-		return NULL;
-	for (int i = 0; i < nentries; i++)
-	{
-		double		d;
-
-		if (!joins(&entries[i], entry, true))
-			continue;
-		d = RangeDistance(&entries[i].keys, &entry->keys);
-		if (n++ == 0 || d < distance)
-		{
-			nearest = &entries[i];
-			distance = d;
-		}
-	}
-	return n < MAX_OPENED ? NULL : nearest;
-}
-
 static void
 add_entry(const PendingEntry *entry)
 {
-	PendingEntry *e = find_joining(entry);
+	PendingEntry *e = PendingFindJoining(entries, nentries, entry);
 
-	if (e == NULL)
+	if (e != NULL)
 	{
-		PendingRoom();
-		entries[nentries++] = *entry;
+		PendingJoin(e, entry);
 		return;
 	}
-	e->keys.lo = KeyMin(&e->keys.lo, &entry->keys.lo);
-	e->keys.hi = KeyMax(&e->keys.hi, &entry->keys.hi);
-	e->coarse = e->coarse || entry->coarse ||
-		LedgerGrain(e->until) != LedgerGrain(entry->until);
-	e->until = Min(e->until, entry->until);
-	e->count += entry->count;
-	e->sum += entry->sum;
+	PendingRoom();
+	entries[nentries++] = *entry;
 }
 
 static void
