@@ -38,13 +38,19 @@ $(SCRIPT): src/sql/$(EXTENSION).sql
 
 # Everything below builds in a scratch folder and uses servers of its own.
 # PARTS= chooses among the parts of the suite, SECONDS= how long chaos lasts.
-.PHONY: test chaos demo indent check-indent
+.PHONY: test chaos chaos-fifo demo indent check-indent
 test:
 	@test/run $(PARTS)
 
 chaos: SECONDS ?= 300
 chaos:
 	@CHAOS_SECONDS=$(SECONDS) PART_TIMEOUT=$$(($(SECONDS) + 600)) test/run chaos
+
+# FIFO groups: a million messages, unless ROWS= says otherwise, to the last one.
+chaos-fifo: ROWS ?= 1000000
+chaos-fifo:
+	@INBOX_ROWS=$(ROWS) INBOX_CLIENTS=32 INBOX_CRASHES=5 PART_TIMEOUT=$$(($(ROWS) / 100 + 900)) \
+		TAP_FILES=test/t/080_fifo.pl test/run tap
 
 demo:
 	@demo/run

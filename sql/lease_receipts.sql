@@ -57,6 +57,15 @@ END $$;
 SELECT queue, count(*), count(DISTINCT number(receipt)) FROM seen GROUP BY queue ORDER BY queue;
 SELECT queue, bool_and(number(receipt) > before) FROM (SELECT queue, receipt, number(lag(receipt) OVER (PARTITION BY queue, id ORDER BY no)) AS before FROM seen) s
 WHERE queue = 'created' GROUP BY queue;
+-- also in a call that makes more leases than its instant has room for
+CREATE TABLE many (id int PRIMARY KEY, locked_until timestamptz);
+SET client_min_messages = error;
+SELECT inbox_adopt('many');
+RESET client_min_messages;
+INSERT INTO many SELECT generate_series(1, 3000);
+SELECT count(*), count(DISTINCT number(receipt)) FROM inbox_claim('many', 3000, '1 h');
+SELECT count(*), count(DISTINCT number(new_receipt)) FROM inbox_extend_batch('many', ARRAY(SELECT inbox_receipt(m) FROM many m), '2 h');
+DROP TABLE many;
 -- all but the last of them are stale, and a call names which
 TRUNCATE seen;
 INSERT INTO seen SELECT 'created', id, receipt FROM inbox_claim('created', 50);
@@ -154,7 +163,8 @@ SELECT inbox_adopt('folded', claimed_at => 'claimed_at');
 RESET client_min_messages;
 INSERT INTO folded VALUES ('Key');
 SELECT receipt AS r FROM inbox_claim('folded') \gset
-SELECT inbox_settle('folded', lower(:'r')), (inbox_extend('folded', upper(:'r'))).verdict, inbox_settle('folded', :'r');
+SELECT inbox_settle('folded', lower(:'r')), (inbox_extend('folded', upper(:'r'))).verdict;
+SELECT id, verdict FROM inbox_settle_batch('folded', ARRAY[lower(:'r'), :'r', upper(:'r')]);
 
 \echo '# ids that are uuids'
 INSERT INTO uuids VALUES ('0A1B2C3D-4E5F-6071-8293-A4B5C6D7E8F9');

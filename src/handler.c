@@ -97,9 +97,13 @@ HandlerProblem(Oid function, Oid queue, const char **hint, HandlerKind *kind)
 		problem = "a handler must not return a set";
 		*hint = "What it returns is ignored; let it return void.";
 	}
+	else if (proc->prokind == PROKIND_PROCEDURE &&
+			 !heap_attisnull(tuple, Anum_pg_proc_proargmodes, NULL))
+	{
+		problem = "a procedure with OUT or VARIADIC arguments cannot be a handler";
+		*hint = "Declare its one argument IN, or use a function.";
+	}
 	else if (proc->pronargs != 1 || OidIsValid(proc->provariadic) ||
-			 (proc->prokind == PROKIND_PROCEDURE &&
-			  !heap_attisnull(tuple, Anum_pg_proc_proargmodes, NULL)) ||
 			 !kind_of(proc->proargtypes.values[0], queue, kind))
 	{
 		problem = "a handler must take one argument that a message can be";

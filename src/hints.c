@@ -28,6 +28,7 @@
  * one the server has not been told of (see rule 8).  A committed row
  * that is leased has its key in the open set, or in a cover that will be
  * looked at when the lease ends, or its claim has yet to run its callback.
+ * So has one that is not due, but its cover is looked at when it is.
  *
  * The hints of a queue belong to one shape of its table: which columns make
  * up the order, and which file it is in.  With another shape they begin anew,
@@ -74,8 +75,10 @@
  *	  he does not (he may have written this very row by hand, and roll back)
  *	  its key is opened again a moment later.
  * 7. A row that is not due is not passed, nor is what comes behind it on its
- *	  level.  A claim with a filter of its own passes nothing: it would pass
- *	  what its filter hides.
+ *	  level; unless, where so many levels have such rows that the open set has
+ *	  no room for all, the walk notes before when the first of them comes due.
+ *	  A claim with a filter of its own passes nothing: it would pass what its
+ *	  filter hides.
  * 8. What no callback sees (changes with triggers disabled, logical
  *	  replication, restores) is found by the reaper, which reads the whole
  *	  table a stretch at a time and opens whatever is claimable but not open,

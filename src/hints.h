@@ -39,10 +39,11 @@ typedef enum NoteKind
 {
 	NOTE_FIRST,
 	NOTE_SECOND,
-	NOTE_LATER
+	NOTE_LATER,
+	NOTE_DELAYED				/* no lease: rows that are not due */
 } NoteKind;
 
-#define NUM_NOTE_KINDS		(NOTE_LATER + 1)
+#define NUM_NOTE_KINDS		(NOTE_DELAYED + 1)
 
 /* What a claim knows of the hints: rule 2. */
 typedef struct HintView
@@ -94,6 +95,9 @@ extern ReserveResult HintsReserve(HintView *view, const HintKey *key,
 extern void HintsPassLeased(HintView *view, NoteKind kind,
 							TimestampTz until, TimestampTz look, TimestampTz claimed,
 							const HintRange *keys, TimestampTz now);
+extern bool HintsPassDelayed(HintView *view, TimestampTz due,
+							 TimestampTz look, const HintRange *keys,
+							 TimestampTz now);
 extern bool HintsPassLocked(HintView *view, const HintRange *keys,
 							TimestampTz now);
 extern uint64 HintsGeneration(QueueHints *hints);

@@ -132,6 +132,26 @@ HintsPassLeased(HintView *view, NoteKind kind, TimestampTz until,
 }
 
 /*
+ * HintsPassDelayed
+ *		A claim is about to pass rows that are not due, the first at "due": rule
+ *		7.  False: it must not, for the open set has room for them.
+ */
+bool
+HintsPassDelayed(HintView *view, TimestampTz due, TimestampTz look,
+				 const HintRange *keys, TimestampTz now)
+{
+	QueueHints *h = view->hints;
+	bool		crowded;
+
+	LWLockAcquire(&h->lock, LW_EXCLUSIVE);
+	crowded = h->open.n > MAX_OPEN / 2;
+	if (crowded)
+		HintsNoteLease(h, NOTE_DELAYED, due, look, keys, now);
+	LWLockRelease(&h->lock);
+	return crowded;
+}
+
+/*
  * HintsPassLocked
  *		A claim is about to pass a row that a claimer has locked, or that has
  *		just changed: rule 6.  False: it must not.

@@ -252,6 +252,13 @@ LocateUnlocked(Locator *loc, Datum id)
 	return found ? loc->leaf : NULL;
 }
 
+/* The column's collation may call different texts equal. */
+static bool
+has_id(Queue *q, Datum id, RowLeaf *leaf)
+{
+	return ReceiptCompareIds(q, id, ReceiptId(q, leaf->attnos, leaf->old)) == 0;
+}
+
 /*
  * lock_found
  *		Lock the version that was found.  LOCATE_CHANGED: it is not the newest
@@ -267,9 +274,7 @@ lock_found(Queue *q, Datum id, RowLeaf *leaf, ItemPointer tid,
 	switch (result)
 	{
 		case TM_Ok:
-			/* the column's collation may call different texts equal */
-			return ReceiptCompareIds(q, id, ReceiptId(q, leaf->attnos, leaf->old)) == 0 ?
-				LOCATE_OK : LOCATE_GONE;
+			return has_id(q, id, leaf) ? LOCATE_OK : LOCATE_GONE;
 		case TM_WouldBlock:
 			return LOCATE_LOCKED;
 		case TM_Updated:
@@ -284,6 +289,10 @@ lock_found(Queue *q, Datum id, RowLeaf *leaf, ItemPointer tid,
 			 */
 			return first_look ? LOCATE_CHANGED : LOCATE_GONE;
 		case TM_SelfModified:
+			if (table_tuple_fetch_row_version(leaf->rel, tid, SnapshotAny,
+											  leaf->old) &&
+				!has_id(q, id, leaf))
+				return LOCATE_GONE;
 			ereport(ERROR,
 					(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
 					 errmsg("a row of queue \"%s\" is being changed by the current command",

@@ -16,6 +16,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
 #include "compat.h"
 #include "errors.h"
 #include "miscadmin.h"
@@ -101,21 +102,33 @@ forget_name(Datum arg, int cacheid, uint32 hashvalue)
 
 /*
  * QueueRefuse
- *		Raise the error for a table that is no queue.
+ *		Raise the error for a relation that is no queue.
  */
 void
 QueueRefuse(Oid relid)
 {
+	char		relkind = get_rel_relkind(relid);
 	QueueSettings settings;
-	bool		dead = LabelRead(relid, &settings) && settings.kind == LABEL_DEAD;
+	const char *detail = NULL;
+	const char *hint = "Make a new queue with inbox_create, or turn this table into one with inbox_adopt.";
 
+	if (relkind == RELKIND_COMPOSITE_TYPE)
+	{
+		detail = "It is a type of its own.";
+		hint = "Name a queue, or its row type; a delivery has its receipt in the column \"receipt\".";
+	}
+	else if (relkind != RELKIND_RELATION && relkind != RELKIND_PARTITIONED_TABLE)
+		hint = "Only an ordinary or partitioned table can be a queue.";
+	else if (LabelRead(relid, &settings) && settings.kind == LABEL_DEAD)
+	{
+		detail = "It is a dead-letter table.";
+		hint = "Name the queue itself; inbox_redrive brings its dead letters back.";
+	}
 	ereport(ERROR,
 			(errcode(ERRCODE_INBOX_NOT_A_QUEUE),
 			 errmsg("\"%s\" is not a queue", get_rel_name(relid)),
-			 dead ? errdetail("It is a dead-letter table.") : 0,
-			 dead ?
-			 errhint("Name the queue itself; inbox_redrive brings its dead letters back.") :
-			 errhint("Make a new queue with inbox_create, or turn this table into one with inbox_adopt.")));
+			 detail ? errdetail("%s", detail) : 0,
+			 errhint("%s", hint)));
 }
 
 static void

@@ -14,7 +14,8 @@
  * drawn from a counter in shared memory that never repeats and never falls
  * behind the clock; an expiry, which must stay near its time, gets its low
  * ten bits from a second counter, which repeats after 1024 leases, at a
- * million leases a second still a later millisecond.  Without
+ * million leases a second still a later millisecond; and leases of one call,
+ * which begin at one instant, end that much later.  Without
  * shared_preload_libraries both counters are this backend's own, and the row
  * alone guarantees that its own claim instants grow.
  *
@@ -102,13 +103,22 @@ ReceiptInstant(TimestampTz now, const LeaseRow *row)
 /*
  * ReceiptExpiry
  *		Move an expiry by less than two thousandths of a second, upward, so
- *		that it is unlike any other.
+ *		that it is unlike any other.  Where one call makes more leases than
+ *		that has room for, they go on into the next thousandth.
  */
 TimestampTz
 ReceiptExpiry(TimestampTz expiry)
 {
+	static TimestampTz last_expiry;
+	static int64 first_turn;
 	int64		turn = (int64) pg_atomic_fetch_add_u64(&shared->expiries, 1);
 
+	if (expiry != last_expiry)
+	{
+		last_expiry = expiry;
+		first_turn = turn;
+	}
+	expiry += (turn - first_turn) & ~EXPIRY_MASK;
 	return ((expiry + EXPIRY_MASK) & ~EXPIRY_MASK) + (turn & EXPIRY_MASK);
 }
 

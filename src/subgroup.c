@@ -122,7 +122,10 @@ BatchHandleOne(BatchGroup *g, int time_limit)
 	if (time_limit > 0)
 		enable_timeout_after(STATEMENT_TIMEOUT, time_limit);
 	g->step = STEP_DECODE;
+	/* a domain's check may be any function */
+	PushActiveSnapshot(GetTransactionSnapshot());
 	arg = HandlerDecode(&g->handler, &isnull);
+	PopActiveSnapshot();
 	g->step = STEP_HANDLE;
 	g->w->rows[g->next]->begun = GetCurrentCommandId(false);
 	HandlerCall(&g->handler, arg, isnull);

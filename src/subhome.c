@@ -23,6 +23,7 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "subshared.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 /* a keeper that has been asked for and does not come */
@@ -31,7 +32,7 @@
 /* this transaction's */
 static int	reserved = 0;
 static int	delta = 0;
-static bool changed = false;
+static List *changed = NIL;		/* names, in TopTransactionContext */
 
 static SubHome *my_home = NULL;
 static bool my_end_good = false;
@@ -109,12 +110,50 @@ SubReserve(int workers, int own, int *taken)
 
 /*
  * SubChanged
- *		The transaction at hand changes definitions.
+ *		The transaction at hand changes the definition of that name.
  */
 void
-SubChanged(void)
+SubChanged(const char *name)
 {
-	changed = true;
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	changed = lappend(changed, pstrdup(name));
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * tell_change
+ *		Who runs by an old definition leaves, from the commit on: what is sent
+ *		after a pause nobody handles.  The keeper may have read the definitions
+ *		just before, so it is told under the same lock to read them again, and
+ *		does not publish what it has read.
+ */
+static void
+tell_change(void)
+{
+	SubHome    *home;
+	Latch	   *latch = NULL;
+	ListCell   *lc;
+
+	if (!SubReady())
+		return;
+	LWLockAcquire(SubLock, LW_EXCLUSIVE);
+	foreach(lc, changed)
+	{
+		SubEntry   *entry = SubFind(MyDatabaseId, lfirst(lc));
+
+		if (entry != NULL)
+			entry->print = 0;
+	}
+	home = SubHomeFind(MyDatabaseId, false);
+	if (home != NULL)
+	{
+		home->changed = true;
+		latch = home->latch;
+	}
+	LWLockRelease(SubLock);
+	if (latch != NULL)
+		SetLatch(latch);
 }
 
 static void
@@ -146,18 +185,18 @@ at_xact_event(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
 			settle_reservation(true);
-			if (changed)
+			if (changed != NIL)
 			{
-				SubWakeKeeper(MyDatabaseId);
+				tell_change();
 				/* there may be none yet: its worker starts it */
 				if (DatabaseReady())
 					DatabaseLookAgain(MyDatabaseId, true);
 			}
-			changed = false;
+			changed = NIL;
 			break;
 		case XACT_EVENT_ABORT:
 			settle_reservation(false);
-			changed = false;
+			changed = NIL;
 			break;
 		default:
 			break;
@@ -169,30 +208,6 @@ void
 SubHomeInit(void)
 {
 	RegisterXactCallback(at_xact_event, NULL);
-}
-
-/*
- * SubWakeKeeper
- *		Have the definitions read again.
- */
-void
-SubWakeKeeper(Oid database)
-{
-	SubHome    *home;
-	Latch	   *latch = NULL;
-
-	if (!SubReady())
-		return;
-	LWLockAcquire(SubLock, LW_EXCLUSIVE);
-	home = SubHomeFind(database, false);
-	if (home != NULL)
-	{
-		home->changed = true;
-		latch = home->latch;
-	}
-	LWLockRelease(SubLock);
-	if (latch != NULL)
-		SetLatch(latch);
 }
 
 /*

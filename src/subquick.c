@@ -272,7 +272,9 @@ run(BatchGroup *g, int rows)
 		HandlerOpen(&g->handler, w->handler, q);
 		g->item_cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox message",
 											ALLOCSET_DEFAULT_SIZES);
-		handle_taken(g);
+		/* what is sent after a pause is not for us */
+		if (!SubMustLeave())
+			handle_taken(g);
 		HandlerClose(&g->handler);
 		for (int i = g->next; i < n; i++)
 			PendingOpen(q, &taken[i].keys, 1);

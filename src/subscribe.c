@@ -148,7 +148,7 @@ inbox_subscribe(PG_FUNCTION_ARGS)
 	reserve(sub.name, sub.workers, sub.workers);
 	SubscriptionSetHandler(&sub, handler);
 	SubscriptionWrite(&sub);
-	SubChanged();
+	SubChanged(sub.name);
 	QueueClose(q);
 	PG_RETURN_VOID();
 }
@@ -257,7 +257,7 @@ inbox_alter_subscription(PG_FUNCTION_ARGS)
 	else if (!PG_ARGISNULL(1))
 		sub->handler = format_procedure_qualified(handler);
 	SubscriptionWrite(sub);
-	SubChanged();
+	SubChanged(sub->name);
 	QueueClose(q);
 	PG_RETURN_VOID();
 }
@@ -269,7 +269,7 @@ remove_subscription(Subscription *sub)
 
 	SubscriptionRemove(sub);
 	(void) SubReserve(-sub->workers, 0, &taken);
-	SubChanged();
+	SubChanged(sub->name);
 }
 
 Datum
@@ -289,7 +289,7 @@ inbox_pause_subscription(PG_FUNCTION_ARGS)
 	sub = open_subscription(fcinfo, true);
 	sub->paused = true;
 	SubscriptionWrite(sub);
-	SubChanged();
+	SubChanged(sub->name);
 	PG_RETURN_VOID();
 }
 
@@ -318,7 +318,7 @@ inbox_resume_subscription(PG_FUNCTION_ARGS)
 	}
 	sub->paused = false;
 	SubscriptionWrite(sub);
-	SubChanged();
+	SubChanged(sub->name);
 	PG_RETURN_VOID();
 }
 

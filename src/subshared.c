@@ -187,6 +187,13 @@ SubPublish(Oid database, List *subs, List *problems)
 	SubHome    *home;
 
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
+	home = SubHomeFind(database, false);
+	if (home != NULL && home->changed)
+	{
+		/* they have changed since they were read */
+		LWLockRelease(SubLock);
+		return;
+	}
 	forget_others(database, subs);
 	forboth(lc, subs, lp, problems)
 	{

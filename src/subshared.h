@@ -134,7 +134,7 @@ extern double SubRate(const SubEntry *entry, TimestampTz now);
 /* subhome.c: databases, their keepers, and the limit */
 extern SubHome *SubHomeFind(Oid database, bool enter);
 extern bool SubReserve(int workers, int own, int *taken);
-extern void SubChanged(void);
+extern void SubChanged(const char *name);
 extern void SubHomeInit(void);
 extern bool SubWantsKeeper(Oid database);
 extern void SubKeeperAsked(Oid database);
@@ -143,7 +143,6 @@ extern bool SubKeeperAttach(Oid database);
 extern bool SubKeeperTakeChanged(void);
 extern void SubKeeperLeave(void);
 extern void SubKeeperError(const char *error);
-extern void SubWakeKeeper(Oid database);
 extern bool SubHeld(Oid database);
 
 /* subslot.c: for a process of a subscription, about its own slot */

@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "announce.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
@@ -107,7 +108,9 @@ state_of(Subscription *sub, Running *r, const char **problem)
 		return "broken";
 	if (sub->paused)
 		return r->npids > 0 ? "pausing" : "paused";
-	if (r->known && r->entry.problem[0] != '\0')
+	if (RecoveryInProgress())
+		*problem = "the server is a standby";
+	else if (r->known && r->entry.problem[0] != '\0')
 		*problem = r->entry.problem;
 	else if (r->npids == 0 && r->keeper_error[0] != '\0')
 		*problem = r->keeper_error;
@@ -115,7 +118,7 @@ state_of(Subscription *sub, Running *r, const char **problem)
 		return "handling";
 	if (r->npids > 0 && r->npids > r->starting)
 		return "idle";
-	if (r->known && r->entry.failures > 0)
+	if (r->known && r->entry.failures > 0 && r->entry.wanted > 0)
 	{
 		if (*problem == NULL)
 			*problem = r->entry.error;

@@ -210,7 +210,7 @@ try_claim(void *arg, WaitLook *look)
 		{
 			SubSlotError(error->message);
 			if (failures == 0)
-				ThrowErrorData(error);
+				BatchLog(w, error);
 		}
 	}
 	PG_END_TRY();

@@ -72,7 +72,7 @@ WalkBegin(Walk *w, Queue *q, RowLeaf *leaf, TimestampTz now, text *group,
 	w->wrote = TransactionIdIsValid(GetTopTransactionIdIfAny());
 	w->stride = (int) Max(1, Min(max_rows / 16, 16));
 	w->unpassed = w->idle = 0;
-	w->steps = w->dead = w->taken = 0;
+	w->steps = w->probes = w->dead = w->taken = 0;
 	w->peek = false;
 	w->want_due = false;
 	w->next_due = PG_INT64_MAX;

@@ -58,6 +58,7 @@ typedef struct Walk
 	int			idle;			/* entries of no use since the last row of use */
 	int64		max_rows;		/* that are wanted */
 	int64		steps;			/* index entries gone to */
+	int64		probes;			/* for the next level, or what is not due */
 	int64		dead;			/* of them, those of rows that are gone */
 	int64		taken;			/* rows */
 	bool		peek;			/* rows are looked for, not taken */
@@ -90,6 +91,7 @@ extern void WalkEndRange(Walk *w);
 /* walkpass.c */
 extern void WalkReadHints(Walk *w);
 extern void WalkAddLeased(Walk *w, const LeaseRow *row);
+extern TimestampTz WalkLookAfter(const Walk *w, TimestampTz t);
 extern void WalkNoteLeased(Walk *w);
 extern void WalkPassTo(Walk *w, const HintKey *to);
 extern bool WalkIdle(Walk *w);

@@ -14,7 +14,8 @@
  * level there is, which is never closed.
  *
  * Where rows are delayed a range is left from the first of them to the end of
- * the level.  It is not gone to before that one is due.
+ * the level.  It is not gone to before that one is due.  When half of the open
+ * set is full, it is noted instead when that will be (rule 7).
  *
  * Called by walk.c.
  *
@@ -86,18 +87,21 @@ lowest_of(int64 priority)
 static void
 close_level(Walk *w, const HintKey *end)
 {
-	HintKey		next = {w->lower.priority, PG_INT64_MAX, PG_INT64_MIN};
+	int64		priority = w->lower.priority;
+	HintKey		level_end = {priority, PG_INT64_MAX, PG_INT64_MAX};
 	HintKey		to = *end;
+	HintRange	delayed = {{priority, PG_INT64_MAX, PG_INT64_MIN}};
 
 	if (!w->passing || !w->q->settings.triggers)
 		return;
 	if (QueueHas(w->q, ROLE_DUE_AT))
-		next.due = WalkScanNextDue(w);
-	if (next.due != PG_INT64_MAX)
-	{
-		next = KeyBefore(&next);
-		to = KeyMin(&to, &next);
-	}
+		delayed.lo.due = WalkScanNextDue(w);
+	delayed.hi = KeyMin(end, &level_end);
+	if (delayed.lo.due != PG_INT64_MAX &&
+		KeyCompare(&delayed.lo, &delayed.hi) <= 0 &&
+		!HintsPassDelayed(&w->view, delayed.lo.due,
+						  WalkLookAfter(w, delayed.lo.due), &delayed, w->now))
+		to = KeyBefore(&delayed.lo);
 	WalkPassTo(w, &to);
 }
 

@@ -48,6 +48,17 @@ WalkReadHints(Walk *w)
 }
 
 /*
+ * WalkLookAfter
+ *		When to look again at what this walk passes, if that may be of use from
+ *		a time on.
+ */
+TimestampTz
+WalkLookAfter(const Walk *w, TimestampTz t)
+{
+	return Max(t, w->now + (w->steps + w->probes) * PACE_USECS);
+}
+
+/*
  * WalkNoteLeased
  *		Note the run of leased rows at hand, before it is passed.
  */
@@ -56,7 +67,7 @@ WalkNoteLeased(Walk *w)
 {
 	if (w->leased.any && w->passing)
 		HintsPassLeased(&w->view, w->leased.kind, w->leased.until,
-						Max(w->leased.until, w->now + w->steps * PACE_USECS),
+						WalkLookAfter(w, w->leased.until),
 						w->leased.claimed, &w->leased.keys, w->now);
 	w->leased.any = false;
 }

@@ -279,6 +279,7 @@ WalkScanNextLevel(Walk *w, bool first, int64 *priority)
 
 	if (!first && w->lower.priority == PG_INT64_MAX)
 		return false;
+	w->probes++;
 	open_index(w);
 	if (!first)
 		put_key(&key, 1, BTGreaterStrategyNumber, INT8OID,
@@ -315,6 +316,7 @@ WalkScanNextDue(Walk *w)
 
 	put_key(&keys[n++], attno, BTGreaterStrategyNumber, TIMESTAMPTZOID,
 			F_TIMESTAMPTZ_GT, TimestampTzGetDatum(w->now));
+	w->probes++;
 	open_index(w);
 	w->scan->xs_want_itup = true;
 	w->scan->numberOfKeys = n;

@@ -65,6 +65,7 @@ byte broken;
 #define R_RESERVE_ABORT		29	/* abort opens what was reserved (4) */
 #define R_RESERVE_LEFT		30	/* open again what of it is not taken (4) */
 #define R_RESERVE_NOTE		31	/* note a lease that was reserved (5) */
+#define R_DELAYED_LOOK		32	/* what is noted as not due is looked at then (7) */
 #define R_REACHED			99	/* none: shows that the end is reached */
 
 byte clock, last_tick;
@@ -460,6 +461,7 @@ inline end_rows(x, commits)
 
 /* where a transaction is */
 #define RESERVE		16		/* a walk: the row at cur is claimable */
+#define DELAYED		18		/* the row at cur is not due, and to be noted */
 #define AGAIN		17		/* others have passed it: read the hints again */
 #define READ		1		/* a walk: read the hints */
 #define LOOK		2		/* read the row at cur */
@@ -893,6 +895,23 @@ inline end_walk()
 }
 
 /*
+ * close_level.  From the row at cur on, the level is noted for when that row
+ * comes due, and passed.
+ */
+inline pass_delayed()
+{
+	k = (cur < SPLIT -> SPLIT : NKEYS);
+	j = due[cur] + (WITHOUT(R_DELAYED_LOOK) -> 1 : 0);
+	note(j, cur, k - 1);
+	j = 0;
+	noting = 0;
+	pc = LOOK;
+	pass_to(k - 1, k);
+	cur = k;
+	k = 0
+}
+
+/*
  * WalkNext.  A walk goes by levels, and by runs of open keys within them; at
  * the beginning of each it reads the index.
  */
@@ -919,6 +938,11 @@ inline next_row()
 		:: else
 		fi;
 		look_at(cur);
+		/* where the open set is full, note what is not due, and pass it */
+		if
+		:: s == READY && due[cur] > t && passing && !WITHOUT(R_NOT_DUE) -> noting = 1
+		:: noting = 0
+		fi;
 		d_step {
 			if
 			:: s == LEASED && u > t -> add_leased(cur); step_on()
@@ -926,10 +950,10 @@ inline next_row()
 				/* the level is over */
 				k = (cur < SPLIT -> SPLIT : NKEYS);
 				if
-				:: WITHOUT(R_NOT_DUE) -> pass_to(cur, k)
-				:: else -> pass_to(cur - 1, k)
+				:: noting -> pc = DELAYED
+				:: !noting && WITHOUT(R_NOT_DUE) -> pass_to(cur, k); cur = k
+				:: else -> pass_to(cur - 1, k); cur = k
 				fi;
-				cur = k;
 				k = 0
 			:: (s == READY && due[cur] <= t) || (s == LEASED && u <= t) ->
 				if
@@ -1144,7 +1168,7 @@ proctype xact(byte x, first, arg1, second, arg2, ends, savepoint)
 	/* of a walk */
 	byte t, view, seen_gen, cur, from, taken, s, u, l, goal, next_from;
 	byte run_until, run_lo, run_hi;
-	bool run_told, passing, wrote, again;
+	bool run_told, passing, wrote, again, noting;
 
 	d_step { running[x] = 1; go_on() };
 	do
@@ -1153,6 +1177,7 @@ proctype xact(byte x, first, arg1, second, arg2, ends, savepoint)
 	:: d_step { pc == LOOK && cur < NKEYS && taken < arg && passing && !RESERVED &&
 			HAS(view, cur) && !HAS(open, cur) -> pc = AGAIN; pass_to(cur - 1, cur); again = pc != AGAIN }
 	:: d_step { pc == AGAIN -> read_view(); view = view & ~(BIT(cur) - 1); pc = LOOK }
+	:: d_step { pc == DELAYED -> pass_delayed() }
 	:: d_step { pc == RESERVE && run_until -> note_run() }
 	:: d_step { pc == RESERVE && !run_until && HAS(open, cur) -> reserve(); pc = TAKE }
 	/* if it may not, or need not, reserve: the row is its own, or opened since */
@@ -1200,7 +1225,7 @@ proctype xact(byte x, first, arg1, second, arg2, ends, savepoint)
 #define LOOKED_AT(k, by)	(HAS(open, k) || WATCHED(k) || COVERED(0, k, by) || \
 							 COVERED(1, k, by) || COVERED(2, k, by))
 #define KEPT(k)		(state[k] == ABSENT || \
-					 (state[k] == READY && LOOKED_AT(k, clock)) || \
+					 (state[k] == READY && LOOKED_AT(k, MAX(due[k], clock))) || \
 					 (state[k] == LEASED && LOOKED_AT(k, MAX(until[k], clock))))
 
 active proctype ticking()

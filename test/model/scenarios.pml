@@ -178,6 +178,14 @@ init {
 	:: scenario == 34 -> atomic {
 		ready(0); ready(1); ready(2); last_tick = 0;
 		run xact(1, CLAIM, 2, CLAIM, 1, COMMIT | ABORT, FIRST); ONE(2, CLAIM, 1, COMMIT) }
+	/* a send ahead of a row that is not due */
+	:: scenario == 35 -> atomic {
+		ready(1); due[1] = 1; ready(2); last_tick = 1;
+		ONE(1, CLAIM, 2, COMMIT | ABORT); ONE(2, SEND, 0, COMMIT | ABORT) }
+	/* rows that are not due, noted along with a lease that is in no ledger */
+	:: scenario == 36 -> atomic {
+		strange(0, 2); ready(1); due[1] = 1; ready(3); due[3] = 2; last_tick = 2;
+		ONE(1, CLAIM, 2, COMMIT | ABORT); ONE(2, CLAIM, 1, COMMIT | ABORT) }
 	fi;
 	nxacts = n;
 	ended == nxacts;

@@ -219,7 +219,7 @@ my $standby = PostgreSQL::Test::Cluster->new('life_standby');
 $standby->init_from_backup($node, 'b', has_streaming => 1);
 $standby->start;
 is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'inbox %'"), 0, 'nobody runs on a standby');
-is($standby->safe_psql($db, "SELECT state FROM inbox_subscriptions WHERE name = 'a'"), 'starting', 'whose view works');
+is($standby->safe_psql($db, "SELECT state FROM inbox_subscriptions WHERE name = 'a'"), 'waiting', 'whose view works');
 $node->safe_psql($db, "SELECT inbox_pause_subscription('a'); INSERT INTO q (payload) VALUES ('{\"n\": 900, \"s\": 0}'); SELECT inbox_resume_subscription('a')");
 all_once(900, 900, 'on the primary');
 $node->wait_for_catchup($standby);

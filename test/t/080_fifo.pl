@@ -5,7 +5,7 @@
 # groups served in turn.  FifoHistory.pm says what is judged, and by what.
 #
 # INBOX_SEED repeats the clients' dice.  INBOX_ROWS, INBOX_CLIENTS and
-# INBOX_CRASHES take other than 3000 messages, a dozen clients and one crash;
+# INBOX_CRASHES take other than 2000 messages, a dozen clients and one crash;
 # "make chaos-fifo" is a million, 32 and five.
 
 use strict;
@@ -20,7 +20,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $seed = $ENV{INBOX_SEED} // 1 + int rand 1_000_000;
-my $messages = $ENV{INBOX_ROWS} // 3000;
+my $messages = $ENV{INBOX_ROWS} // 2000;
 my $clients = $ENV{INBOX_CLIENTS} // 12;
 my $crashes = $ENV{INBOX_CRASHES} // 1;
 my $groups = 20;
@@ -28,11 +28,12 @@ my $groups = 20;
 my $rare = $messages > 50_000 ? 0.1 : 1;
 # and who found nothing takes his time, or 32 would get one message each
 my $hurry = $messages > 50_000 ? 10 : 1;
-# so many are left to a last part in which nobody sends or dies
-my $quiet = $messages / ($messages > 50_000 ? 20 : 3);
+# so many are left to a last part in which nobody sends or dies, and a third of
+# the clients take one at a time, which tells whether groups have their turns
+my $quiet = $messages / ($messages > 50_000 ? 100 : 5);
 my $folder = PostgreSQL::Test::Utils::tempdir();
 my $node = new_node('fifo', 'log_min_messages = warning', 'autovacuum = on', 'max_connections = 120',
-	'shared_buffers = 512MB');
+	'shared_buffers = 512MB', 'autovacuum_naptime = 3s');
 
 sub pick { return $_[ rand @_ ] }
 
@@ -49,6 +50,7 @@ $node->safe_psql('postgres', qq{
 
 my $me;
 my $file;
+my $ending = 0;
 
 sub note_down
 {
@@ -70,7 +72,7 @@ sub begin
 sub claim
 {
 	my ($db, $journaled) = @_;
-	my $rows = pick(1, 3, 10, 20, 20, 20);
+	my $rows = $ending ? 1 : pick(1, 3, 10, 20, 20, 20);
 	my $only = rand() < 0.03 ? 'k' . int rand $groups : undef;
 	my $wait = rand() < 0.3 ? '0.2 s' : undef;
 	my $from = q{FROM inbox_claim('jobs', $1, group_key => $2, wait => $3) c};
@@ -138,7 +140,7 @@ sub outcome
 
 sub turn
 {
-	my ($db, $ending) = @_;
+	my ($db) = @_;
 	my $dice = rand;
 
 	if ($dice < 0.03 && !$ending)
@@ -208,7 +210,8 @@ sub client
 	$file->autoflush(1);
 	while (!-e "$folder/end")
 	{
-		next if eval { turn($db, -e "$folder/ending"); 1 };
+		last if $ending && $number % 3 > 0;
+		next if eval { $ending ||= -e "$folder/ending"; turn($db); 1 };
 		my $error = $@;
 		# other than on the direct way, statements run; the server goes away
 		return unless $db->ping;
@@ -231,7 +234,7 @@ my $limit = time() + 600 + $messages / 200;
 
 sub keep_alive
 {
-	while (keys %alive < $clients)
+	while (keys %alive < $clients && $left > $quiet)
 	{
 		my $i = $number++;
 		$alive{ fork_client(sub { client($i) }) } = 1;
@@ -305,6 +308,10 @@ $waits += $_ for values %$rounds;
 note('waits by how often another group was served meanwhile: ' . join ', ', map { "$_: $rounds->{$_}" } sort { $a <=> $b } keys %$rounds);
 note(sprintf 'longest wait %.3f s', $longest);
 cmp_ok($waits, '>', $quiet / 4, 'groups have waited');
+# one round, and what claims that ran at the same time have served of a second
+my $unfair = 0;
+$unfair += $rounds->{$_} for grep { $_ > 2 } keys %$rounds;
+cmp_ok($unfair, '<=', $waits / 1000, 'no group waits for long while others are served');
 
 # would it have been noticed?
 for (history_breaks())
