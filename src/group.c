@@ -77,7 +77,6 @@
 
 #include "access/xact.h"
 #include "catalog/pg_type.h"
-#include "common/hashfn.h"
 #include "compat.h"
 #include "group.h"
 #include "hints.h"
@@ -113,19 +112,6 @@ GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now, text *only)
 	g->direct = GroupWalkUsable(w);
 	if (g->direct)
 		GroupWalkBegin(g);
-}
-
-/*
- * GroupHash
- *		Of the key of the group at hand; keys that are equal have the same.
- */
-uint64
-GroupHash(GroupFind *g)
-{
-	return DatumGetUInt64(DirectFunctionCall2Coll(hashtextextended,
-												  g->q->col[ROLE_GROUP_KEY].collation,
-												  PointerGetDatum(g->key),
-												  Int64GetDatum(0)));
 }
 
 /*

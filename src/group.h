@@ -136,7 +136,6 @@ typedef struct GroupFind
 extern void GroupBegin(GroupFind *g, RowWriter *w, TimestampTz now,
 					   text *only);
 extern bool GroupNext(GroupFind *g, Oid *relid, ItemPointer tid);
-extern uint64 GroupHash(GroupFind *g);
 extern bool GroupTry(GroupFind *g, text *key, Oid relid, ItemPointer tid);
 extern void GroupTook(GroupFind *g, bool taken);
 extern void GroupEnd(GroupFind *g);
@@ -182,6 +181,7 @@ extern Size GroupShmemSize(void);
 extern void GroupShmemInit(void);
 extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
 extern void GroupCursorMove(Queue *q, int64 level, text *key);
+extern uint64 GroupHash(GroupFind *g);
 extern bool GroupSpotsThere(Queue *q, TimestampTz now);
 extern bool GroupSpotFind(Queue *q, uint64 hash, TimestampTz now,
 						  GroupSpot *spot);

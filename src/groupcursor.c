@@ -32,6 +32,7 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
 #define LEVELS		12			/* of a queue, with a cursor of their own */
@@ -196,6 +197,19 @@ GroupCursorTurn(Queue *q, bool loose_next)
 
 	c->loose_next = loose_next;
 	unlock_cursor(c);
+}
+
+/*
+ * GroupHash
+ *		Of the key of the group at hand; keys that are equal have the same.
+ */
+uint64
+GroupHash(GroupFind *g)
+{
+	return DatumGetUInt64(DirectFunctionCall2Coll(hashtextextended,
+												  g->q->col[ROLE_GROUP_KEY].collation,
+												  PointerGetDatum(g->key),
+												  Int64GetDatum(0)));
 }
 
 /*
