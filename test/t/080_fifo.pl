@@ -234,7 +234,7 @@ my $limit = time() + 600 + $messages / 200;
 
 sub keep_alive
 {
-	while (keys %alive < $clients && $left > $quiet)
+	while (keys %alive < ($left > $quiet ? $clients : 1))
 	{
 		my $i = $number++;
 		$alive{ fork_client(sub { client($i) }) } = 1;
@@ -267,7 +267,7 @@ while ($left > 0 && time() < $limit)
 {
 	keep_alive();
 	usleep(50_000);
-	if ($left > $quiet && rand() < 0.05 * $rare)
+	if ($left > $quiet && (rand() < 0.05 * $rare || ($killed == 0 && $left < $messages)))
 	{
 		my $pid = pick(keys %alive);
 
@@ -280,7 +280,7 @@ while ($left > 0 && time() < $limit)
 	($left) = $db->selectrow_array('SELECT count(*) FROM jobs');
 	append_to_file("$folder/ending", '') if $left <= $quiet;
 	$look_at = time() + ($messages > 50_000 ? 5 : 0.2);
-	crash() if $crashed < $crashes && $left < $messages * (1 - ($crashed + 1) / ($crashes + 1));
+	crash() if $crashed < $crashes && $left < $messages - ($messages - $quiet) * ($crashed + 1) / ($crashes + 1);
 	diag(sprintf '%d s: %d left, %d killed, %d crashes', time() - $began, $left, $killed, $crashed)
 	  if $messages > 50_000;
 }
