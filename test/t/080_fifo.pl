@@ -286,7 +286,7 @@ while ($left > 0 && time() < $limit)
 	next if time() < $look_at;
 	($left) = $db->selectrow_array('SELECT count(*) FROM jobs');
 	append_to_file("$folder/ending", '') if $left <= $quiet;
-	$look_at = time() + ($messages > 50_000 ? 5 : 0.2);
+	$look_at = time() + ($messages > 50_000 ? 5 : 0.05);
 	crash() if $crashed < $crashes && $left < $messages - ($messages - $quiet) * ($crashed + 1) / ($crashes + 1);
 	diag(sprintf '%d s: %d left, %d killed, %d crashes', time() - $began, $left, $killed, $crashed)
 	  if $messages > 50_000;
