@@ -97,7 +97,7 @@ reserve(TimestampTz *next)
 		{
 			SubSlot    *slot = &SubShared->slot[i];
 
-			if (slot->entry != NO_ENTRY)
+			if (slot->entry != NO_ENTRY && in_use(slot, slot->entry, now))
 				continue;
 			slot->entry = e;
 			slot->token = ++SubShared->tokens & 0xfffff;

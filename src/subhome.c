@@ -142,8 +142,9 @@ tell_change(void)
 	{
 		SubEntry   *entry = SubFind(MyDatabaseId, lfirst(lc));
 
+		/* nor is another started before the keeper has read them */
 		if (entry != NULL)
-			entry->print = 0;
+			entry->print = entry->wanted = 0;
 	}
 	home = SubHomeFind(MyDatabaseId, false);
 	if (home != NULL)

@@ -113,6 +113,17 @@ has_slot(int entry)
 	return false;
 }
 
+/*
+ * Its last process may leave when the keeper has left, too.
+ */
+static bool
+is_free(int i)
+{
+	SubEntry   *entry = &SubShared->entry[i];
+
+	return !OidIsValid(entry->database) || (entry->gone && !has_slot(i));
+}
+
 static SubEntry *
 enter(Oid database, const char *name)
 {
@@ -120,7 +131,7 @@ enter(Oid database, const char *name)
 
 	for (int i = 0; entry == NULL && i < SubShared->max; i++)
 	{
-		if (OidIsValid(SubShared->entry[i].database))
+		if (!is_free(i))
 			continue;
 		entry = &SubShared->entry[i];
 		memset(entry, 0, sizeof(*entry));
@@ -164,6 +175,7 @@ forget_others(Oid database, List *subs)
 			continue;
 		if (has_slot(i))
 		{
+			entry->gone = true;
 			entry->wanted = 0;
 			entry->print = 0;
 			wake(i);
@@ -205,6 +217,7 @@ SubPublish(Oid database, List *subs, List *problems)
 		sum += sub->workers;
 		if (entry == NULL)
 			continue;
+		entry->gone = false;
 		if (entry->print != print)
 		{
 			entry->print = print;

@@ -29,6 +29,7 @@ typedef struct SubEntry
 {
 	Oid			database;		/* InvalidOid: free */
 	NameData	name;
+	bool		gone;			/* not defined any more: free without slots */
 	uint64		print;			/* of its definition */
 	int			workers;		/* as defined */
 	int			wanted;			/* that should run now */
