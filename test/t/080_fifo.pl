@@ -174,7 +174,7 @@ sub turn
 	else { @got = claim($db, $dice < 0.65); }
 	return usleep(rand 20_000 * $hurry) unless @got;
 	# dies with its leases, or is late, or forgets one
-	POSIX::_exit(0) if !$ending && rand() < 0.003 * $rare;
+	POSIX::_exit(1) if !$ending && rand() < 0.003 * $rare;
 	usleep(1_050_000) if rand() < 0.005 * $rare;
 	extend($db, @got) if rand() < 0.1;
 	@got = grep { rand() > 0.005 * $rare } @got;
@@ -211,6 +211,7 @@ sub client
 	while (!-e "$folder/end")
 	{
 		last if $ending && $number % 3 > 0;
+		if (-e "$folder/pause") { usleep(10_000); next; }
 		next if eval { $ending ||= -e "$folder/ending"; turn($db); 1 };
 		my $error = $@;
 		# other than on the direct way, statements run; the server goes away
@@ -234,17 +235,30 @@ my $limit = time() + 600 + $messages / 200;
 
 sub keep_alive
 {
-	while (keys %alive < $clients && $left > $quiet)
+	# to the last part some stay, unless all of those have died
+	while (keys %alive < ($left > $quiet ? $clients : 1))
 	{
 		my $i = $number++;
 		$alive{ fork_client(sub { client($i) }) } = 1;
 	}
-	# one that left by itself, or whom the crash took
-	for (grep { waitpid($_, 1) == $_ } keys %alive)
+	# one that died by itself, or left
+	for (keys %alive)
 	{
-		push @troubled, [ time() - 1, time() + 1.5 ];
+		next if waitpid($_, POSIX::WNOHANG) != $_;
+		push @troubled, [ time() - 1, time() + 1.5 ] if $? != 0;
 		delete $alive{$_};
 	}
+	return;
+}
+
+# The last part begins when the troubles are over: on a fast machine it would
+# be through before.
+sub begin_quiet
+{
+	append_to_file("$folder/pause", '');
+	usleep(20_000) while grep { time() < $_->[1] } @troubled;
+	append_to_file("$folder/ending", '');
+	unlink "$folder/pause";
 	return;
 }
 
@@ -267,7 +281,8 @@ while ($left > 0 && time() < $limit)
 {
 	keep_alive();
 	usleep(50_000);
-	if ($left > $quiet && rand() < 0.05 * $rare)
+	# at least one, however fast they are
+	if ($left > $quiet && (rand() < 0.05 * $rare || ($killed == 0 && $left < $messages * 0.8)))
 	{
 		my $pid = pick(keys %alive);
 
@@ -278,8 +293,8 @@ while ($left > 0 && time() < $limit)
 	}
 	next if time() < $look_at;
 	($left) = $db->selectrow_array('SELECT count(*) FROM jobs');
-	append_to_file("$folder/ending", '') if $left <= $quiet;
-	$look_at = time() + ($messages > 50_000 ? 5 : 0.2);
+	begin_quiet() if $left <= $quiet && !-e "$folder/ending";
+	$look_at = time() + ($messages > 50_000 ? 5 : 0.05);
 	crash() if $crashed < $crashes && $left < $messages * (1 - ($crashed + 1) / ($crashes + 1));
 	diag(sprintf '%d s: %d left, %d killed, %d crashes', time() - $began, $left, $killed, $crashed)
 	  if $messages > 50_000;
