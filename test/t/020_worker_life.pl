@@ -129,7 +129,7 @@ ok(ticks_on($node, 'd1', 'd1'), 'and it ticks');
 # a long interval does not make it deaf
 $node->append_conf('postgresql.conf', "inbox.reap_interval = '1h'");
 $node->reload;
-$pid = worker_pid($node, 'd1');
+$pid = wait_worker($node, 'd1');
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 isnt(wait_worker($node, 'd1', $pid), '', 'with an hour between ticks: back');
 $node->safe_psql('d1', 'DROP EXTENSION inbox');

@@ -97,7 +97,7 @@ like($err, qr/is being accessed by other users/, 'another session still stops DR
 isnt(wait_worker($node, 'd2'), '', 'and the worker is back after it');
 $session->quit;
 
-$pid = worker_pid($node, 'd2');
+$pid = wait_worker($node, 'd2');
 ($rc, undef, $err) = $node->psql('postgres', 'BEGIN; DROP DATABASE d2');
 like($err, qr/cannot run inside a transaction block/, 'in a transaction block');
 is(worker_pid($node, 'd2'), $pid, 'no need to leave');

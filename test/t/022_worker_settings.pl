@@ -69,7 +69,7 @@ $node->safe_psql('postgres', q{
 $ENV{PGUSER} = 'boss';
 for my $db (qw(d1 d2))
 {
-	$pid = worker_pid($node, $db);
+	$pid = wait_worker($node, $db);
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 	isnt(wait_worker($node, $db, $pid), '', "$db: a new worker comes");
 }
@@ -86,7 +86,7 @@ $node->safe_psql('postgres', qq{
 	ALTER DATABASE d1 CONNECTION LIMIT 0;
 	REVOKE ALL ON DATABASE d1 FROM PUBLIC;
 });
-$pid = worker_pid($node, 'd1');
+$pid = wait_worker($node, 'd1');
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 isnt(wait_worker($node, 'd1', $pid), '', 'nobody may log in, yet a worker comes');
 ok(ticks_on($node, 'd2', 'd1'), 'and it ticks');
@@ -101,7 +101,7 @@ unlike(slurp_file($node->logfile), qr/(ERROR|FATAL):  (?!terminating)[^\n]*(time
 my $oid = $node->safe_psql('postgres', "SELECT oid FROM pg_database WHERE datname = 'd1'");
 my $path = $node->data_dir . "/base/$oid/PG_VERSION";
 rename $path, "$path.away" or die;
-$pid = worker_pid($node, 'd1');
+$pid = wait_worker($node, 'd1');
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 ok($node->poll_query_until('d2',
 		"SELECT state = 'failed' FROM inbox_workers WHERE database = 'd1' AND last_error IS NOT NULL"),

@@ -104,7 +104,7 @@ my $napping = "SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'i
 ok($node->poll_query_until('postgres', $napping), 'a trigger keeps the worker busy');
 is($node->safe_psql('d1', "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'inbox worker' AND datname = 'd1' AND state = 'active' AND query LIKE '%slow'"),
 	1, 'pg_stat_activity names the queue');
-$pid = worker_pid($node, 'd1');
+$pid = wait_worker($node, 'd1');
 $node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 isnt(wait_worker($node, 'd1', $pid), '', 'terminated in mid-work: back');
 is($node->safe_psql('d1', 'SELECT (SELECT count(*) FROM slow), (SELECT count(*) FROM slow_dead)'),
@@ -173,7 +173,7 @@ $node->restart;
 		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
 			'BEGIN INSERT INTO public.who VALUES (session_user); RETURN OLD; END'});
 	my $bootstrap = $node->safe_psql('postgres', 'SELECT rolname FROM pg_roles WHERE oid = 10');
-	$pid = worker_pid($node, 'd3');
+	$pid = wait_worker($node, 'd3');
 	$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
 	isnt(wait_worker($node, 'd3', $pid), '', 'a new worker comes to hostile settings');
 	$node->safe_psql('postgres', 'ALTER DATABASE d3 RESET ALL');

@@ -89,7 +89,7 @@ is(sql(qq{SELECT inbox_settle('jobs', '$third', 'retry', '0')}), 'ok', 'retried'
 is(sql(qq{SELECT id FROM inbox_claim('jobs')}), 1, 'and handed out');
 
 # a worker that ends now comes back
-my $pid = worker_pid($node, 'postgres');
+my $pid = wait_worker($node, 'postgres');
 sql("SELECT pg_terminate_backend($pid)");
 set_clock(-2 * $day);
 isnt(wait_worker($node, 'postgres', $pid), '', 'a worker that has to wait a second comes back, though the clock goes back meanwhile');
