@@ -68,6 +68,8 @@ older(TransactionId a, TransactionId b)
  * copy_holders
  *		Everybody who has a snapshot or a transaction, but for this backend
  *		where its snapshot is no older than the statement that asks.
+ *
+ * Before 17 who is gone leaves pid and xmin behind, but never owns its latch.
  */
 static Holder *
 copy_holders(int *n)
@@ -92,8 +94,8 @@ copy_holders(int *n)
 			!TransactionIdIsNormal(h->xid))
 			continue;
 		if (i >= ProcGlobal->allProcCount ? TransactionIdIsNormal(h->xid) :
-			h->pid != 0 && (TransactionIdIsNormal(h->xid) ||
-							TransactionIdIsNormal(h->xmin)))
+			h->pid != 0 && proc->procLatch.owner_pid == h->pid &&
+			(TransactionIdIsNormal(h->xid) || TransactionIdIsNormal(h->xmin)))
 			(*n)++;
 	}
 	LWLockRelease(ProcArrayLock);

@@ -66,6 +66,22 @@ missing_number(int e, TimestampTz now)
 	return -1;
 }
 
+/* There is no place for another process; stays until all are there. */
+static void
+set_crowded(SubEntry *entry, const char *problem)
+{
+	SubCopyText(entry->problem, problem);
+	entry->crowded = true;
+}
+
+static void
+clear_crowded(SubEntry *entry)
+{
+	if (entry->crowded)
+		entry->problem[0] = '\0';
+	entry->crowded = false;
+}
+
 /*
  * reserve
  *		Reserve a slot for the next process to be started; -1: there is none
@@ -87,7 +103,10 @@ reserve(TimestampTz *next)
 			continue;
 		number = missing_number(e, now);
 		if (number < 0)
+		{
+			clear_crowded(entry);
 			continue;
+		}
 		if (entry->retry_at > now)
 		{
 			*next = Min(*next, entry->retry_at);
@@ -113,7 +132,7 @@ reserve(TimestampTz *next)
 			reserved = i;
 		}
 		if (reserved < 0)
-			SubCopyText(entry->problem, "waiting: all of inbox.max_subscription_workers are in use");
+			set_crowded(entry, "waiting: all of inbox.max_subscription_workers are in use");
 	}
 	LWLockRelease(SubLock);
 	return reserved;
@@ -123,7 +142,7 @@ static void
 refused(int i)
 {
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
-	SubCopyText(SubShared->entry[SubShared->slot[i].entry].problem,
+	set_crowded(&SubShared->entry[SubShared->slot[i].entry],
 				"waiting: no background worker slot left, see max_worker_processes");
 	SubShared->slot[i].entry = NO_ENTRY;
 	LWLockRelease(SubLock);

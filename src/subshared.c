@@ -221,6 +221,7 @@ SubPublish(Oid database, List *subs, List *problems)
 		if (entry->print != print)
 		{
 			entry->print = print;
+			entry->crowded = false;
 			entry->failures = 0;
 			entry->retry_at = 0;
 			wake(entry - SubShared->entry);
@@ -237,9 +238,10 @@ SubPublish(Oid database, List *subs, List *problems)
 		if (problem != NULL)
 		{
 			SubCopyText(entry->problem, problem);
+			entry->crowded = false;
 			wake(entry - SubShared->entry);
 		}
-		else if (entry->failures == 0)
+		else if (entry->failures == 0 && !entry->crowded)
 			entry->problem[0] = '\0';
 	}
 	home = SubHomeFind(database, sum > 0);

@@ -35,6 +35,7 @@ typedef struct SubEntry
 	int			wanted;			/* that should run now */
 	Oid			owner;
 	char		problem[DATABASE_ERROR_LEN];	/* why none runs; '' */
+	bool		crowded;		/* the problem: no place for more */
 	int			failures;		/* of its processes, in a row */
 	TimestampTz retry_at;		/* no start before this time */
 	int64		handled;

@@ -168,13 +168,17 @@ SubSlotHandling(void)
 	LWLockRelease(SubLock);
 }
 
-/* It can claim, so whatever was the matter is over. */
+/*
+ * It can claim, so whatever was the matter is over, unless that is how many
+ * there can be of it.
+ */
 void
 SubSlotHealthy(void)
 {
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
 	my_entry->failures = 0;
-	my_entry->problem[0] = '\0';
+	if (!my_entry->crowded)
+		my_entry->problem[0] = '\0';
 	LWLockRelease(SubLock);
 }
 
@@ -379,6 +383,7 @@ SubSlotProblem(const char *problem)
 {
 	LWLockAcquire(SubLock, LW_EXCLUSIVE);
 	SubCopyText(my_entry->problem, problem);
+	my_entry->crowded = false;
 	my_entry->failures++;
 	my_entry->retry_at =
 		TimestampTzPlusMilliseconds(GetCurrentTimestamp(),

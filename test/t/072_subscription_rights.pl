@@ -156,6 +156,9 @@ $full->safe_psql('postgres', q{CREATE EXTENSION inbox; SELECT inbox_create('q');
 	CREATE FUNCTION h(j jsonb) RETURNS void LANGUAGE sql AS 'SELECT'; SELECT inbox_subscribe('a', 'q', 'h(jsonb)', workers => 3)});
 ok($full->poll_query_until('postgres', q{SELECT problem LIKE '%max_worker_processes' AND running BETWEEN 1 AND 2 FROM inbox_subscriptions}), 'no background worker slot left: it says so')
 	or diag($full->safe_psql('postgres', 'SELECT * FROM inbox_subscriptions'));
+$full->safe_psql('postgres', q{INSERT INTO q (payload) VALUES ('1')});
+ok($full->poll_query_until('postgres', 'SELECT handled = 1 FROM inbox_subscriptions'), 'those there are handle');
+is($full->safe_psql('postgres', q{SELECT problem LIKE '%max_worker_processes' FROM inbox_subscriptions}), 't', 'and do not hide it');
 $full->stop;
 my $log = slurp_file($full->logfile);
 my $lines = () = $log =~ /no background worker slot left/g;
