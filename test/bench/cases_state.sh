@@ -36,9 +36,11 @@ both_probes() {
 power() { awk "BEGIN { n = $1; e = 0; while (n >= 10 && n % 10 == 0) { n /= 10; e++ } if (n == 1) printf \"10^%d\", e; else printf \"%d·10^%d\", n, e }"; }
 
 case_depth() {
-	local n
+	local n most=$CYCLES CYCLES
 
 	for n in $DEPTHS; do
+		# no more than half of it is consumed
+		CYCLES=$((n / 2 / REPS < most ? n / 2 / REPS : most))
 		fill q "$n"
 		fill hand "$n"
 		both_probes depth "depth $(power "$n")" inbox hand
