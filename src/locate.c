@@ -17,11 +17,11 @@
  *
  * A plain table is searched where the session has written the row itself
  * (known.c), then through the unique index on its id, with SnapshotAny, and
- * each version is tested against the snapshot by hand.  That
- * reads exactly what an ordinary scan would, yet leaves no predicate locks
- * behind, so that at SERIALIZABLE two settlements never fail each other.  A
- * partitioned table, a table with children and one with row security for this
- * user are searched by SQL (locatesql.c).
+ * each version is tested against the snapshot by hand.  That reads exactly
+ * what an ordinary scan would, yet leaves no predicate locks behind, so that
+ * at SERIALIZABLE two settlements never fail each other.  A partitioned table,
+ * a table with children and one with row security for this user are searched
+ * by SQL (locatesql.c).
  *
  *-------------------------------------------------------------------------
  */
