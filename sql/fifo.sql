@@ -49,6 +49,32 @@ INSERT INTO f(id, payload, group_key, due_at, priority) VALUES (-1, '1', 'a', no
 SELECT take('f'), settle('f', '3'), take('f');
 SELECT settle('f', '-1'), take('f'), settle('f', '0'), take('f'), settle('f', '7');
 
+\echo '# where the last claim found the head is a place to begin, and no more'
+DELETE FROM f;
+INSERT INTO f(id, payload, group_key, due_at) SELECT n, '1', 'a', now() - make_interval(hours => 10) + make_interval(mins => n) FROM generate_series(1, 60) n;
+SELECT take('f'), settle('f', '1'), take('f'), settle('f', '2');
+-- a row ahead of all that were near
+INSERT INTO f(id, payload, group_key, due_at) VALUES (0, '1', 'a', now() - interval '20 h');
+SELECT take('f'), settle('f', '0'), take('f'), settle('f', '3');
+-- those near are gone, or later than all
+DELETE FROM f WHERE id BETWEEN 4 AND 30;
+SELECT take('f'), settle('f', '31');
+UPDATE f SET due_at = due_at + interval '9 h' WHERE id BETWEEN 32 AND 50;
+SELECT take('f'), settle('f', '51');
+-- those near are not due, one before them is
+UPDATE f SET due_at = now() + make_interval(hours => id::int) WHERE id > 51;
+DELETE FROM f WHERE id < 50;
+SELECT take('f'), settle('f', '50'), take('f');
+INSERT INTO f(id, payload, group_key, due_at) VALUES (100, '1', 'a', now() - interval '1 s'), (101, '1', 'a', now() - interval '20 h');
+SELECT take('f'), settle('f', '101'), take('f'), settle('f', '100'), take('f');
+-- a row on a better level that is not due holds the group
+UPDATE f SET due_at = now() - interval '10 h' + make_interval(secs => id::int);
+SELECT take('f'), settle('f', '52');
+INSERT INTO f(id, payload, group_key, due_at, priority) VALUES (102, '1', 'a', now() + interval '1 h', -1);
+SELECT take('f');
+UPDATE f SET due_at = now() - interval '1 s' WHERE id = 102;
+SELECT take('f'), settle('f', '102'), take('f'), settle('f', '53');
+
 \echo '# a group counts at the level of its head, and a head that is not due holds all'
 DELETE FROM f;
 INSERT INTO f(id, payload, group_key, priority, due_at) SELECT n, '1', g, p, now() + make_interval(secs => s) FROM (VALUES

@@ -26,15 +26,15 @@ DECLARE ids text; BEGIN
 	$sql$, q) INTO ids USING of;
 	RETURN coalesce(ids, 'nothing');
 END $$;
-CREATE FUNCTION play(q text, steps int) RETURNS SETOF text LANGUAGE plpgsql AS $$
+CREATE FUNCTION play(q text, steps int, groups int = 6, null_levels float = 0.1) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	held text[] = '{}'; d record; want text; got text; of text; dice float; n int; claims int = 0; rows int = 0;
 BEGIN
 	FOR i IN 1 .. steps LOOP
 		dice := random();
 		IF dice < 0.3 THEN
-			EXECUTE format('INSERT INTO %I (payload, group_key, priority, due_at) SELECT ''1'', CASE WHEN random() < 0.8 THEN ''g'' || (random() * 6)::int END,
-				CASE WHEN random() < 0.9 THEN (random() * 2)::int END, clock_timestamp() + (random() - 0.8) * interval ''1 h'' FROM generate_series(1, 3)', q);
+			EXECUTE format('INSERT INTO %I (payload, group_key, priority, due_at) SELECT ''1'', CASE WHEN random() < 0.8 THEN ''g'' || (random() * $1)::int END,
+				CASE WHEN random() >= $2 THEN (random() * 2)::int END, clock_timestamp() + (random() - 0.8) * interval ''1 h'' FROM generate_series(1, 3)', q) USING groups, null_levels;
 		ELSIF dice < 0.6 THEN
 			of := CASE WHEN random() < 0.2 THEN (ARRAY['g1', 'g2', 'dead', 'nosuch'])[ceil(random() * 4)] END;
 			want := expected(q, of);
@@ -75,6 +75,10 @@ END $$;
 SELECT inbox_create('q', fifo => true, max_attempts => 3, dead_group => 'dead', retention => '1 h');
 ALTER TABLE q ALTER priority DROP NOT NULL;
 SELECT play('q', 800);
+-- a few large groups of a queue whose rows have a key each: claims begin where
+-- the last one found the head
+SELECT inbox_create('k', fifo => true, max_attempts => 3, dead_group => 'dead', retention => '1 h');
+SELECT play('k', 1500, 1, 0);
 -- the same with a table that has other indexes, and text for ids
 CREATE TABLE t (id text PRIMARY KEY DEFAULT 'x' || (random() * 1000000000)::int, locked_until timestamptz, claimed_at timestamptz, payload text, group_key varchar,
 	priority smallint, due_at timestamptz, attempt int NOT NULL DEFAULT 1, processed_at timestamptz);

@@ -150,7 +150,7 @@ try_group(GroupFind *g)
 	if (!lock_group(g))
 		return false;
 	g->nended = 0;
-	g->spotted = false;
+	g->spotted = g->ahead_known = false;
 	g->look_dead = g->look_pages = 0;
 	free = g->direct ? GroupWalkLook(g) : GroupSqlLook(g);
 	if (!free)
@@ -270,6 +270,9 @@ begin_level(GroupFind *g)
 	if (g->loose_only)
 		return true;
 	GroupCursorRead(g->q, g->level, &g->cursor);
+	/* another table's */
+	if (!g->keyed)
+		g->cursor.near_known = false;
 	if (g->taken == 0)
 		g->loose_turn = g->cursor.loose_next;
 	return true;
@@ -369,7 +372,7 @@ GroupTook(GroupFind *g, bool taken)
 		GroupSpotTook(g);
 		g->nlocked++;
 		if (g->in_level)
-			GroupCursorMove(g->q, g->level, g->key);
+			GroupCursorMove(g);
 	}
 	if (g->in_level && !g->no_loose)
 	{

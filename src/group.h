@@ -18,7 +18,7 @@
 
 #define GROUP_ENDED		64		/* ended leases of one group dealt with at
 								 * once */
-#define GROUP_SCAN_KEYS	4		/* at most */
+#define GROUP_SCAN_KEYS	5		/* at most */
 #define GROUP_CURSOR	128		/* bytes of a group's key that are remembered */
 
 /* a place to begin at */
@@ -26,6 +26,9 @@ typedef struct GroupCursor
 {
 	bool		known;
 	bool		loose_next;		/* it is the turn of a row without a group */
+	bool		cut;			/* the key is longer */
+	bool		near_known;		/* among which rows the group's head may be: */
+	HintRange	near;
 	int			len;
 	char		key[GROUP_CURSOR];
 } GroupCursor;
@@ -50,8 +53,11 @@ typedef struct GroupRow
 typedef enum GroupPart
 {
 	PART_NONE,
+	PART_ALL,					/* there is no cursor */
 	PART_AFTER,					/* those after the cursor */
-	PART_UPTO,					/* those up to it, or all */
+	PART_BEFORE,				/* those before it */
+	PART_SELF,					/* the one that it is at */
+	PART_UPTO,					/* both, where its key is cut */
 	PART_DONE
 } GroupPart;
 
@@ -90,6 +96,8 @@ typedef struct GroupFind
 	text	   *lower;			/* all up to this key are done, or NULL */
 	text	   *key;			/* the group at hand */
 	bool		scanning;
+	bool		limited;		/* its head is not likely behind this: */
+	HintKey		limit;
 	bool		at_entry;		/* the scan is at an entry not yet looked at */
 	bool		across;			/* it goes on to the next level by itself */
 	bool		passing;		/* the group at hand is decided */
@@ -104,11 +112,12 @@ typedef struct GroupFind
 	/* what the look at a group has found */
 	GroupSpot	spot;			/* where it began */
 	bool		spotted;
-	bool		spottable;
 	bool		spots;			/* some group of the queue has one */
 	bool		lease_ordered;	/* leases are in claim order */
 	int64		look_dead;		/* entries of rows that are gone */
 	int64		look_pages;		/* gone to */
+	bool		ahead_known;	/* a row somewhat behind the head */
+	HintKey		ahead;
 	HintKey		head_key;
 	int64		head_level;
 	GroupRow	head_row;
@@ -125,8 +134,11 @@ typedef struct GroupFind
 	IndexScanDesc loose;
 	TupleTableSlot *slot;
 	TupleTableSlot *loose_slot;
-	ScanKeyData head_members[3];	/* of the scans' lower bounds */
+	bool		keyed;			/* entries have a key in the claim order */
+	ScanKeyData head_members[3];	/* of the scans' bounds */
+	ScanKeyData head_limit[3];
 	ScanKeyData lease_members[3];
+	ScanKeyData near_members[2][2];
 	bool		loose_scanning;
 
 	/* groupsql.c's own */
@@ -149,20 +161,28 @@ extern bool GroupWalkUsable(RowWriter *w);
 extern void GroupWalkBegin(GroupFind *g);
 extern bool GroupWalkNext(GroupFind *g);
 extern void GroupWalkEnd(GroupFind *g);
+
+/* groupscan.c */
+extern AttrNumber GroupKeyAttno(const GroupFind *g);
 extern void GroupPutKey(ScanKey key, Relation index, AttrNumber attno,
 						StrategyNumber strategy, Oid subtype,
 						RegProcedure func, Datum value);
 extern void GroupPutNull(ScanKey key, AttrNumber attno);
 extern int	GroupPutLevel(GroupFind *g, ScanKey key, Relation index,
 						  AttrNumber attno);
-extern bool GroupWalkEntry(GroupFind *g);
+extern void GroupPutBound(GroupFind *g, ScanKey key, ScanKey members,
+						  AttrNumber attno, StrategyNumber strategy,
+						  const HintKey *bound, bool levels);
+extern int64 GroupEntryLevel(GroupFind *g);
 extern IndexScanDesc GroupScan(GroupFind *g, IndexScanDesc *scan,
 							   Relation index, Snapshot snapshot, ScanKey keys,
 							   int n, bool want_entry);
+extern void GroupScanPart(GroupFind *g);
+extern bool GroupScanEntry(GroupFind *g);
+extern void GroupEntryKey(GroupFind *g, IndexScanDesc scan, HintKey *key);
 
 /* grouplevel.c */
 extern bool GroupWalkLevel(GroupFind *g);
-extern int64 GroupEntryLevel(GroupFind *g);
 
 /* grouplook.c */
 extern bool GroupWalkSpot(GroupFind *g);
@@ -180,15 +200,20 @@ extern void GroupSqlEndLevel(GroupFind *g);
 extern Size GroupShmemSize(void);
 extern void GroupShmemInit(void);
 extern void GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor);
-extern void GroupCursorMove(Queue *q, int64 level, text *key);
+extern bool GroupCursorLevel(Queue *q, int64 *level);
+extern void GroupCursorMove(GroupFind *g);
 extern uint64 GroupHash(GroupFind *g);
-extern bool GroupSpotsThere(Queue *q, TimestampTz now);
-extern bool GroupSpotFind(Queue *q, uint64 hash, TimestampTz now,
-						  GroupSpot *spot);
-extern void GroupSpotTook(GroupFind *g);
 extern void GroupCursorTurn(Queue *q, bool loose_next);
 extern text *GroupCopyKey(GroupFind *g, const char *str, int len);
 extern void GroupFreeKey(text **key);
 extern bool GroupNextPart(GroupFind *g);
+
+/* groupspot.c */
+extern Size GroupSpotShmemSize(void);
+extern void GroupSpotShmemInit(void);
+extern bool GroupSpotsThere(Queue *q, TimestampTz now);
+extern bool GroupSpotFind(Queue *q, uint64 hash, TimestampTz now,
+						  GroupSpot *spot);
+extern void GroupSpotTook(GroupFind *g);
 
 #endif							/* INBOX_GROUP_H */

@@ -14,7 +14,10 @@
  * cut: a key longer than it has room for begins again with the first of the
  * groups whose keys begin alike.
  *
- * Beside the cursors are the spots of a few groups, where their heads were.
+ * With it goes a stretch of the claim order, from where the group's head was
+ * taken to a few rows on, where the next one likely is.  It keeps scans short,
+ * and is no truth either: groupwalk.c and grouplook.c go on without it where
+ * nothing is found there.
  *
  * With shared memory all backends share the cursors, and move them at each
  * group they take, so that claimers at the same time do not try the same
@@ -27,7 +30,6 @@
 #include "group.h"
 #include "hints.h"
 #include "mb/pg_wchar.h"
-#include "pending.h"
 #include "settings.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -36,24 +38,16 @@
 #include "utils/timestamp.h"
 
 #define LEVELS		12			/* of a queue, with a cursor of their own */
-/* groups of a queue whose head is remembered, found by hash */
-#define SPOT_SETS	16
-#define SPOT_WAYS	4
 #define OWN_QUEUES	16			/* remembered without shared memory */
-
-/* a head is remembered that has so many dead entries before it, or pages */
-#define SPOT_DEAD		32
-#define SPOT_PAGES		16
-/* for a second, or as much longer as it took to look at them */
-#define SPOT_TIME		USECS_PER_SEC
-#define SPOT_PACE		10		/* microseconds */
-#define SPOT_PAGE_PACE	100
 
 typedef struct LevelCursor
 {
 	bool		used;
 	int64		level;
 	uint64		turn;			/* when it was moved last */
+	bool		cut;
+	bool		near_known;
+	HintRange	near;
 	int			len;
 	char		key[GROUP_CURSOR];
 } LevelCursor;
@@ -65,8 +59,6 @@ typedef struct QueueCursor
 	uint64		turns;
 	bool		loose_next;
 	LevelCursor level[LEVELS];
-	TimestampTz spots_until;	/* when the last of them is too old */
-	GroupSpot	spot[SPOT_SETS][SPOT_WAYS];
 } QueueCursor;
 
 static QueueCursor *cursors = NULL; /* in shared memory */
@@ -146,6 +138,9 @@ GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor)
 	cursor->loose_next = c->loose_next;
 	if (found != NULL)
 	{
+		cursor->cut = found->cut;
+		cursor->near_known = found->near_known;
+		cursor->near = found->near;
 		cursor->len = found->len;
 		memcpy(cursor->key, found->key, found->len);
 	}
@@ -153,24 +148,64 @@ GroupCursorRead(Queue *q, int64 level, GroupCursor *cursor)
 }
 
 /*
+ * GroupCursorLevel
+ *		The level that was served last, if any was.
+ */
+bool
+GroupCursorLevel(Queue *q, int64 *level)
+{
+	QueueCursor *c = lock_cursor(q);
+	uint64		turn = 0;
+
+	for (int i = 0; i < LEVELS; i++)
+	{
+		LevelCursor *l = &c->level[i];
+
+		if (l->used && l->turn > turn)
+		{
+			turn = l->turn;
+			*level = l->level;
+		}
+	}
+	unlock_cursor(c);
+	return turn > 0;
+}
+
+/*
+ * near_head
+ *		Among which rows the next head of the group at hand may be, as far as
+ *		the look at it has told.
+ */
+static bool
+near_head(GroupFind *g, HintRange *near)
+{
+	near->lo = g->head_key;
+	near->hi = g->ahead_known ? g->ahead : g->limit;
+	return g->ahead_known || (g->part == PART_SELF && g->limited);
+}
+
+/*
  * GroupCursorMove
- *		A claim takes this group.
+ *		A claim takes the group at hand.
  */
 void
-GroupCursorMove(Queue *q, int64 level, text *key)
+GroupCursorMove(GroupFind *g)
 {
-	const char *str = VARDATA_ANY(key);
-	int			len = VARSIZE_ANY_EXHDR(key);
+	const char *str = VARDATA_ANY(g->key);
+	int			whole = VARSIZE_ANY_EXHDR(g->key);
+	int			len = whole;
+	HintRange	near;
+	bool		near_known = near_head(g, &near);
 	QueueCursor *c;
 	LevelCursor *l;
 
 	if (len > GROUP_CURSOR)
 		len = pg_mbcliplen(str, len, GROUP_CURSOR);
-	c = lock_cursor(q);
+	c = lock_cursor(g->q);
 	l = &c->level[0];
 	for (int i = 0; i < LEVELS; i++)
 	{
-		if (c->level[i].used && c->level[i].level == level)
+		if (c->level[i].used && c->level[i].level == g->level)
 		{
 			l = &c->level[i];
 			break;
@@ -179,8 +214,11 @@ GroupCursorMove(Queue *q, int64 level, text *key)
 			l = &c->level[i];
 	}
 	l->used = true;
-	l->level = level;
+	l->level = g->level;
 	l->turn = ++c->turns;
+	l->cut = len < whole;
+	l->near_known = near_known;
+	l->near = near;
 	l->len = len;
 	memcpy(l->key, str, len);
 	unlock_cursor(c);
@@ -212,125 +250,6 @@ GroupHash(GroupFind *g)
 												  Int64GetDatum(0)));
 }
 
-/*
- * set_of
- *		The spots among which that of a group is.
- */
-static GroupSpot *
-set_of(QueueCursor *c, uint64 hash)
-{
-	return c->spot[hash % SPOT_SETS];
-}
-
-/*
- * GroupSpotsThere
- *		Is any head of the queue remembered?  Without shared memory none is, as
- *		the claims of others would not show.
- */
-bool
-GroupSpotsThere(Queue *q, TimestampTz now)
-{
-	QueueCursor *c;
-	bool		there;
-
-	if (cursors == NULL || HintsFor(q) == NULL)
-		return false;
-	c = lock_cursor(q);
-	there = c->spots_until > now;
-	unlock_cursor(c);
-	return there;
-}
-
-/*
- * GroupSpotFind
- *		Where the group's head was, if it cannot be before.
- */
-bool
-GroupSpotFind(Queue *q, uint64 hash, TimestampTz now, GroupSpot *spot)
-{
-	QueueHints *hints = HintsFor(q);
-	QueueCursor *c = lock_cursor(q);
-	GroupSpot  *set = set_of(c, hash);
-	bool		found = false;
-
-	for (int i = 0; i < SPOT_WAYS && !found; i++)
-	{
-		found = set[i].hash == hash && set[i].until > now;
-		if (found)
-			*spot = set[i];
-	}
-	unlock_cursor(c);
-	return found && HintsNoneBefore(hints, spot->generation, &spot->key);
-}
-
-/*
- * spot_keep
- *		In place of the group's last one, or of the oldest.
- */
-static void
-spot_keep(Queue *q, const GroupSpot *spot)
-{
-	QueueCursor *c = lock_cursor(q);
-	GroupSpot  *set = set_of(c, spot->hash);
-	int			n = 0;
-
-	for (int i = 0; i < SPOT_WAYS; i++)
-	{
-		if (set[i].hash == spot->hash)
-		{
-			n = i;
-			break;
-		}
-		if (set[i].until < set[n].until)
-			n = i;
-	}
-	set[n] = *spot;
-	c->spots_until = Max(c->spots_until, spot->until);
-	unlock_cursor(c);
-}
-
-static void
-spot_forget(Queue *q, uint64 hash)
-{
-	QueueCursor *c = lock_cursor(q);
-	GroupSpot  *set = set_of(c, hash);
-
-	for (int i = 0; i < SPOT_WAYS; i++)
-	{
-		if (set[i].hash == hash)
-			set[i].until = 0;
-	}
-	unlock_cursor(c);
-}
-
-/*
- * GroupSpotTook
- *		Remember where the head was, if there is much before it that is gone.
- *		What does not begin at the spot must take it away: see GroupWalkLook
- *		in grouplook.c, which tells why a spot may be trusted.
- */
-void
-GroupSpotTook(GroupFind *g)
-{
-	HintRange	passed = {KEY_FIRST, g->head_key};
-
-	if (!g->spotted && g->look_dead < SPOT_DEAD && g->look_pages < SPOT_PAGES)
-	{
-		spot_forget(g->q, g->hash);
-		return;
-	}
-	g->spot.hash = g->hash;
-	g->spot.key = g->head_key;
-	if (!g->spotted)
-		g->spot.until = g->now +
-			Max(SPOT_TIME, g->look_dead * SPOT_PACE +
-				g->look_pages * SPOT_PAGE_PACE);
-	spot_keep(g->q, &g->spot);
-	/* what it had settled before would be back */
-	if (g->wrote)
-		PendingPassed(HintsFor(g->q), &passed);
-}
-
 text *
 GroupCopyKey(GroupFind *g, const char *str, int len)
 {
@@ -356,14 +275,14 @@ GroupFreeKey(text **key)
 bool
 GroupNextPart(GroupFind *g)
 {
-	g->scanning = false;
+	g->scanning = g->passing = false;
 	GroupFreeKey(&g->lower);
 	GroupFreeKey(&g->key);
 	switch (g->part)
 	{
 		case PART_NONE:
 			GroupFreeKey(&g->bound);
-			g->part = PART_UPTO;
+			g->part = PART_ALL;
 			if (g->cursor.known)
 			{
 				g->bound = GroupCopyKey(g, g->cursor.key, g->cursor.len);
@@ -372,9 +291,14 @@ GroupNextPart(GroupFind *g)
 			}
 			return true;
 		case PART_AFTER:
-			g->part = PART_UPTO;
+			g->part = g->direct && !g->cursor.cut ? PART_BEFORE : PART_UPTO;
 			return true;
+		case PART_BEFORE:
+			g->part = PART_SELF;
+			return true;
+		case PART_ALL:
 		case PART_UPTO:
+		case PART_SELF:
 		case PART_DONE:
 			g->part = PART_DONE;
 			break;

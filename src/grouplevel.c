@@ -21,31 +21,22 @@
 #include "walk.h"
 
 /*
- * GroupEntryLevel
- *		The priority of the entry that the scan is at.
- */
-int64
-GroupEntryLevel(GroupFind *g)
-{
-	Oid			type = g->q->col[ROLE_PRIORITY].type;
-	bool		isnull;
-	Datum		datum = index_getattr(g->groups->xs_itup, 1,
-									  g->groups->xs_itupdesc, &isnull);
-
-	return isnull ? PG_INT64_MAX : RoleInteger(type, datum);
-}
-
-/*
  * next_priority
  *		The lowest priority that any index entry has, of all or above the
  *		level's; dead entries count, which costs a scan of nothing.  Where the
  *		last level's scan has come to an entry of the next, no descent is
- *		needed.
+ *		needed.  To begin with, the level served last is taken for the best
+ *		one if no entry has a better: that is seen by the first of all, and a
+ *		page full of them need not be read.
  */
 static bool
 next_priority(GroupFind *g, int64 *priority)
 {
 	RoleColumn *col = &g->q->col[ROLE_PRIORITY];
+	StrategyNumber strategy = g->started ? BTGreaterStrategyNumber :
+		BTLessStrategyNumber;
+	int64		from = g->level;
+	bool		guessed;
 	ScanKeyData key;
 
 	if (g->at_entry)
@@ -55,17 +46,19 @@ next_priority(GroupFind *g, int64 *priority)
 	}
 	if (g->started && g->level == PG_INT64_MAX)
 		return false;
-	if (g->started)
-		GroupPutKey(&key, g->group_index, 1, BTGreaterStrategyNumber, INT8OID,
-					WalkPriorityOperator(col->type, BTGreaterStrategyNumber),
-					Int64GetDatum(g->level));
+	guessed = !g->started && GroupCursorLevel(g->q, &from) &&
+		from != PG_INT64_MAX;
+	if (g->started || guessed)
+		GroupPutKey(&key, g->group_index, 1, strategy, INT8OID,
+					WalkPriorityOperator(col->type, strategy),
+					Int64GetDatum(from));
 	(void) GroupScan(g, &g->groups, g->group_index, SnapshotSelf, &key,
-					 g->started ? 1 : 0, true);
+					 g->started || guessed ? 1 : 0, true);
 	g->scanning = g->across = false;
-	*priority = PG_INT64_MAX;
-	if (!GroupWalkEntry(g))
+	*priority = guessed ? from : PG_INT64_MAX;
+	if (!GroupScanEntry(g))
 		/* entries with NULL satisfy no comparison */
-		return g->started && !col->notnull;
+		return guessed || (g->started && !col->notnull);
 	*priority = GroupEntryLevel(g);
 	g->at_entry = true;
 	return true;
@@ -82,7 +75,7 @@ any_loose(GroupFind *g)
 	ScanKeyData key;
 
 	GroupPutNull(&key, 1);
-	scan = GroupScan(g, &g->loose, g->head_index, SnapshotSelf, &key, 1, false);
+	scan = GroupScan(g, &g->heads, g->head_index, SnapshotAny, &key, 1, false);
 	return index_getnext_tid(scan, ForwardScanDirection) != NULL;
 }
 

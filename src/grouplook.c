@@ -30,75 +30,94 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "walk.h"
 
-static RegProcedure
-compare_function(Oid type)
-{
-	switch (type)
-	{
-		case INT2OID:
-			return F_BTINT28CMP;
-		case INT4OID:
-			return F_BTINT48CMP;
-		case INT8OID:
-			return F_BTINT8CMP;
-		default:
-			return F_TIMESTAMPTZ_CMP;
-	}
-}
+#define AHEAD		16			/* entries of a group */
 
 /*
- * put_spot
- *		A lower bound on the claim order within the group, as one row
- *		comparison.
- */
-static void
-put_spot(GroupFind *g, ScanKey key, ScanKey members)
-{
-	static const Role order[] = {ROLE_PRIORITY, ROLE_DUE_AT, ROLE_ID};
-	const int64 values[] = {
-		g->spot.key.priority, g->spot.key.due, g->spot.key.id
-	};
-	int			n = 0;
-
-	for (int i = 0; i < lengthof(order); i++)
-	{
-		RoleColumn *col = &g->q->col[order[i]];
-
-		if (!QueueHas(g->q, order[i]))
-			continue;
-		ScanKeyEntryInitialize(&members[n], SK_ROW_MEMBER, n + 2,
-							   BTGreaterEqualStrategyNumber,
-							   col->type == TIMESTAMPTZOID ? TIMESTAMPTZOID : INT8OID,
-							   InvalidOid, compare_function(col->type),
-							   Int64GetDatum(values[i]));
-		n++;
-	}
-	members[n - 1].sk_flags |= SK_ROW_END;
-	memset(key, 0, sizeof(ScanKeyData));
-	key->sk_flags = SK_ROW_HEADER;
-	key->sk_attno = 2;
-	key->sk_strategy = BTGreaterEqualStrategyNumber;
-	key->sk_argument = PointerGetDatum(members);
-}
-
-/*
- * scan_rows
+ * put_group
  *		The rows of the group at hand, by an index that begins with its key;
  *		from the spot on, where there is one, and the index has the order.
+ *		Returns the number of keys.
  */
-static IndexScanDesc
-scan_rows(GroupFind *g, IndexScanDesc *scan, Relation index, ScanKey members,
+static int
+put_group(GroupFind *g, ScanKey keys, Relation index, ScanKey members,
 		  bool ordered)
 {
-	ScanKeyData keys[GROUP_SCAN_KEYS];
 	int			n = 0;
 
 	GroupPutKey(&keys[n++], index, 1, BTEqualStrategyNumber, TEXTOID, F_TEXTEQ,
 				PointerGetDatum(g->key));
 	if (g->spotted && ordered)
-		put_spot(g, &keys[n++], members);
-	return GroupScan(g, scan, index, SnapshotAny, keys, n, false);
+		GroupPutBound(g, &keys[n++], members, 2, BTGreaterEqualStrategyNumber,
+					  &g->spot.key, true);
+	return n;
+}
+
+/*
+ * scan_leases
+ *		Begin with those of the group at hand that have a lease.
+ */
+static IndexScanDesc
+scan_leases(GroupFind *g)
+{
+	ScanKeyData keys[GROUP_SCAN_KEYS];
+	int			n = put_group(g, keys, g->lease_index, g->lease_members,
+							  g->lease_ordered);
+
+	return GroupScan(g, &g->leases, g->lease_index, SnapshotAny, keys, n, false);
+}
+
+/*
+ * scan_head
+ *		Begin with its rows in claim order.
+ */
+static IndexScanDesc
+scan_head(GroupFind *g)
+{
+	ScanKeyData keys[GROUP_SCAN_KEYS];
+	int			n = put_group(g, keys, g->head_index, g->head_members, true);
+
+	return GroupScan(g, &g->heads, g->head_index, SnapshotAny, keys, n, g->keyed);
+}
+
+/*
+ * scan_better
+ *		Begin with those of a better level than the limit's.
+ */
+static IndexScanDesc
+scan_better(GroupFind *g)
+{
+	ScanKeyData keys[GROUP_SCAN_KEYS];
+	int			n = put_group(g, keys, g->head_index, g->head_members, true);
+
+	GroupPutKey(&keys[n++], g->head_index, 2, BTLessStrategyNumber, INT8OID,
+				WalkPriorityOperator(g->q->col[ROLE_PRIORITY].type,
+									 BTLessStrategyNumber),
+				Int64GetDatum(g->limit.priority));
+	return GroupScan(g, &g->heads, g->head_index, SnapshotAny, keys, n, false);
+}
+
+/*
+ * scan_limited
+ *		Begin with those of its level up to the limit.
+ */
+static IndexScanDesc
+scan_limited(GroupFind *g)
+{
+	ScanKeyData keys[GROUP_SCAN_KEYS];
+	AttrNumber	attno = GroupKeyAttno(g) + 1;
+	int			n = 0;
+
+	GroupPutKey(&keys[n++], g->head_index, 1, BTEqualStrategyNumber, TEXTOID,
+				F_TEXTEQ, PointerGetDatum(g->key));
+	n += GroupPutLevel(g, &keys[n], g->head_index, 2);
+	if (g->spotted && g->spot.key.priority == g->limit.priority)
+		GroupPutBound(g, &keys[n++], g->head_members, attno,
+					  BTGreaterEqualStrategyNumber, &g->spot.key, false);
+	GroupPutBound(g, &keys[n++], g->head_limit, attno, BTLessEqualStrategyNumber,
+				  &g->limit, false);
+	return GroupScan(g, &g->heads, g->head_index, SnapshotAny, keys, n, false);
 }
 
 /*
@@ -135,8 +154,7 @@ next_visible(GroupFind *g, IndexScanDesc scan, Snapshot snapshot,
 static bool
 look_leases(GroupFind *g, Snapshot snapshot)
 {
-	IndexScanDesc scan = scan_rows(g, &g->leases, g->lease_index, g->lease_members,
-								   g->lease_ordered);
+	IndexScanDesc scan = scan_leases(g);
 	LeaseRow	row;
 
 	while (next_visible(g, scan, snapshot, &row))
@@ -148,18 +166,54 @@ look_leases(GroupFind *g, Snapshot snapshot)
 }
 
 /*
+ * read_ahead
+ *		Where the group has rows somewhat behind the head that the scan is at.
+ *		Whoever looks at the group next begins with less than all of it.
+ */
+static void
+read_ahead(GroupFind *g)
+{
+	HintKey		key;
+
+	for (int i = 0; i < AHEAD; i++)
+	{
+		if (index_getnext_tid(g->heads, ForwardScanDirection) == NULL)
+			return;
+		GroupEntryKey(g, g->heads, &key);
+		if (key.priority != g->head_level)
+			return;
+		g->ahead = key;
+		g->ahead_known = true;
+	}
+}
+
+/*
  * look_head
- *		Step 4.
+ *		Step 4.  Where a row of the group is known that is the head or not far
+ *		behind it, the scan goes up to there at first: a page of the index is
+ *		read up to where a scan ends, and of a large group it holds hundreds of
+ *		entries.
  */
 static bool
 look_head(GroupFind *g, Snapshot snapshot)
 {
-	IndexScanDesc scan = scan_rows(g, &g->heads, g->head_index, g->head_members, true);
 	LeaseRow	row;
+	bool		found = false;
 
-	if (!next_visible(g, scan, snapshot, &row))
+	if (g->limited)
+	{
+		found = (QueueHas(g->q, ROLE_PRIORITY) &&
+				 next_visible(g, scan_better(g), snapshot, &row)) ||
+			next_visible(g, scan_limited(g), snapshot, &row);
+		g->limited = found;
+	}
+	if (!found && !next_visible(g, scan_head(g), snapshot, &row))
 		return false;
-	return GroupIsHead(g, &row, g->leaf->attnos, g->slot);
+	if (!GroupIsHead(g, &row, g->leaf->attnos, g->slot))
+		return false;
+	if (g->keyed && !g->limited)
+		read_ahead(g);
+	return true;
 }
 
 /*

@@ -125,7 +125,7 @@ next_key(GroupFind *g)
 
 	if (g->lower != NULL)
 		variant |= BEHIND_LOWER;
-	if (g->part == PART_UPTO && g->bound != NULL)
+	if (g->part == PART_UPTO)
 		variant |= UP_TO_BOUND;
 	portal = open_cursor(g, variant);
 	SPI_cursor_fetch(portal, true, 1);

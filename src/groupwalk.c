@@ -22,66 +22,18 @@
  */
 #include "postgres.h"
 
-#include "access/nbtree.h"
 #include "access/relscan.h"
 #include "access/tableam.h"
-#include "catalog/pg_type.h"
-#include "compat.h"
 #include "group.h"
 #include "miscadmin.h"
 #include "settings.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "walk.h"
 
 #define STEP_OVER	6			/* entries of a group, before a descent */
 #define DEAD_FIRST	8			/* of rows that are gone, before a closer look */
-
-static int
-key_attno(const GroupFind *g)
-{
-	return QueueHas(g->q, ROLE_PRIORITY) ? 2 : 1;
-}
-
-void
-GroupPutKey(ScanKey key, Relation index, AttrNumber attno, StrategyNumber strategy,
-			Oid subtype, RegProcedure func, Datum value)
-{
-	ScanKeyEntryInitialize(key, 0, attno, strategy, subtype,
-						   index->rd_indcollation[attno - 1], func, value);
-}
-
-void
-GroupPutNull(ScanKey key, AttrNumber attno)
-{
-	ScanKeyEntryInitialize(key, SK_ISNULL | SK_SEARCHNULL, attno,
-						   InvalidStrategy, InvalidOid, InvalidOid, InvalidOid,
-						   (Datum) 0);
-}
-
-/*
- * GroupPutLevel
- *		An equality with the level's priority, where there are levels.
- *		Returns the number of keys added.
- */
-int
-GroupPutLevel(GroupFind *g, ScanKey key, Relation index, AttrNumber attno)
-{
-	RoleColumn *col = &g->q->col[ROLE_PRIORITY];
-
-	if (!QueueHas(g->q, ROLE_PRIORITY))
-		return 0;
-	if (g->level == PG_INT64_MAX && !col->notnull)
-		GroupPutNull(key, attno);
-	else
-		GroupPutKey(key, index, attno, BTEqualStrategyNumber, INT8OID,
-					WalkPriorityOperator(col->type, BTEqualStrategyNumber),
-					Int64GetDatum(g->level));
-	return 1;
-}
 
 bool
 GroupWalkUsable(RowWriter *w)
@@ -127,32 +79,10 @@ GroupWalkBegin(GroupFind *g)
 	g->slot = table_slot_create(rel, NULL);
 	g->loose_slot = table_slot_create(rel, NULL);
 	g->lease_ordered = is_ordered(g, g->lease_index);
-	g->spottable = q->integer_id &&
+	g->keyed = q->integer_id &&
 		(!QueueHas(q, ROLE_PRIORITY) || q->col[ROLE_PRIORITY].notnull) &&
 		(!QueueHas(q, ROLE_DUE_AT) || q->col[ROLE_DUE_AT].notnull);
-	g->spots = g->spottable && GroupSpotsThere(q, g->now);
-}
-
-/*
- * GroupScan
- *		Begin, or begin anew, one of the scans.
- */
-IndexScanDesc
-GroupScan(GroupFind *g, IndexScanDesc *scan, Relation index, Snapshot snapshot,
-		  ScanKey keys, int n, bool want_entry)
-{
-	if (*scan == NULL)
-	{
-		MemoryContext old = MemoryContextSwitchTo(g->cxt);
-
-		*scan = BeginIndexScan(g->leaf->rel, index, snapshot, GROUP_SCAN_KEYS);
-		MemoryContextSwitchTo(old);
-	}
-	(*scan)->xs_want_itup = want_entry;
-	(*scan)->numberOfKeys = n;
-	(*scan)->ignore_killed_tuples = !(g->spots && scan == &g->groups);
-	index_rescan(*scan, keys, n, NULL, 0);
-	return *scan;
+	g->spots = g->keyed && GroupSpotsThere(q, g->now);
 }
 
 static void
@@ -177,44 +107,6 @@ GroupWalkEnd(GroupFind *g)
 }
 
 /*
- * scan_groups
- *		Begin, or go on with, a part of the level's groups, behind g->lower.
- */
-static void
-scan_groups(GroupFind *g)
-{
-	ScanKeyData keys[GROUP_SCAN_KEYS];
-	AttrNumber	attno = key_attno(g);
-	int			n = GroupPutLevel(g, keys, g->group_index, 1);
-
-	if (g->lower != NULL)
-		GroupPutKey(&keys[n++], g->group_index, attno, BTGreaterStrategyNumber,
-					TEXTOID, F_TEXT_GT, PointerGetDatum(g->lower));
-	if (g->part == PART_UPTO && g->bound != NULL)
-		GroupPutKey(&keys[n++], g->group_index, attno, BTLessEqualStrategyNumber,
-					TEXTOID, F_TEXT_LE, PointerGetDatum(g->bound));
-	(void) GroupScan(g, &g->groups, g->group_index, SnapshotSelf, keys, n, true);
-	g->scanning = true;
-	g->at_entry = g->across = false;
-}
-
-/*
- * GroupWalkEntry
- *		The next entry of the scan of groups.  Where the heads of groups are
- *		remembered, what it begins with may be a long row of entries marked as
- *		dead, and the first of them tells whose they are: so it must see those
- *		of its first page.
- */
-bool
-GroupWalkEntry(GroupFind *g)
-{
-	bool		found = index_getnext_tid(g->groups, ForwardScanDirection) != NULL;
-
-	g->groups->ignore_killed_tuples = true;
-	return found;
-}
-
-/*
  * next_entry
  *		Go to the next entry of the level; false at its end.
  */
@@ -223,7 +115,7 @@ next_entry(GroupFind *g)
 {
 	if ((++g->steps & 0xff) == 0)
 		CHECK_FOR_INTERRUPTS();
-	if (!g->at_entry && !GroupWalkEntry(g))
+	if (!g->at_entry && !GroupScanEntry(g))
 		return false;
 	g->at_entry = g->across && GroupEntryLevel(g) != g->level;
 	return !g->at_entry;
@@ -242,7 +134,7 @@ is_due(GroupFind *g)
 
 	if (!QueueHas(g->q, ROLE_DUE_AT))
 		return true;
-	datum = index_getattr(g->groups->xs_itup, key_attno(g) + 1,
+	datum = index_getattr(g->groups->xs_itup, GroupKeyAttno(g) + 1,
 						  g->groups->xs_itupdesc, &isnull);
 	if (isnull || DatumGetTimestampTz(datum) <= g->now)
 		return !isnull;
@@ -261,7 +153,7 @@ same_key(GroupFind *g, text *key)
 		memcmp(VARDATA_ANY(key), VARDATA_ANY(g->key), len) == 0)
 		return true;
 	return DatumGetBool(DirectFunctionCall2Coll(texteq,
-												g->group_index->rd_indcollation[key_attno(g) - 1],
+												g->group_index->rd_indcollation[GroupKeyAttno(g) - 1],
 												PointerGetDatum(key),
 												PointerGetDatum(g->key)));
 }
@@ -274,8 +166,17 @@ same_key(GroupFind *g, text *key)
 static bool
 is_blocked(GroupFind *g)
 {
+	AttrNumber	attno = g->leaf->attnos[ROLE_LOCKED_UNTIL];
 	LeaseRow	row;
+	bool		isnull;
+	TimestampTz until = DatumGetTimestampTz(slot_getattr(g->slot, attno, &isnull));
 
+	/* most of many, and the rest of the row need not be read */
+	if (!isnull && until > g->now && !QueueHas(g->q, ROLE_PROCESSED_AT))
+	{
+		g->next_due = Min(g->next_due, until);
+		return true;
+	}
 	LeaseReadRow(g->q, g->leaf->attnos, g->slot, &row);
 	if (LeaseClaimable(g->q, &row, g->now))
 		return false;
@@ -294,6 +195,8 @@ meet(GroupFind *g, text *key)
 	{
 		GroupFreeKey(&g->key);
 		g->key = GroupCopyKey(g, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		g->limited = g->part == PART_SELF && g->cursor.near_known;
+		g->limit = g->cursor.near.hi;
 		g->passing = g->q->settings.dead_group != NULL &&
 			LeaseInDeadGroup(g->q, g->key);
 		g->passed = 0;
@@ -329,7 +232,28 @@ meet(GroupFind *g, text *key)
 		g->passing = true;
 		return false;
 	}
+	else if (g->keyed && g->part != PART_SELF)
+	{
+		g->limited = true;
+		GroupEntryKey(g, g->groups, &g->limit);
+	}
 	g->passing = true;
+	return true;
+}
+
+/*
+ * look_wider
+ *		Has the scan of the cursor's group ended that was of those rows alone
+ *		where its head was believed to be?  What it has found there speaks for
+ *		the group, but nothing that is or is not there speaks against it.
+ */
+static bool
+look_wider(GroupFind *g)
+{
+	if (g->part != PART_SELF || !g->cursor.near_known)
+		return false;
+	g->cursor.near_known = false;
+	GroupFreeKey(&g->key);
 	return true;
 }
 
@@ -349,16 +273,16 @@ GroupWalkNext(GroupFind *g)
 
 		if (!g->scanning)
 		{
-			if (g->lower == NULL && !GroupNextPart(g))
+			if (g->lower == NULL && !look_wider(g) && !GroupNextPart(g))
 				return false;
 			/* all of a level, which the scan has come to */
 			g->across = g->at_entry && g->lower == NULL && g->bound == NULL;
 			g->scanning = g->across;
 			if (!g->across)
-				scan_groups(g);
+				GroupScanPart(g);
 		}
 		if (next_entry(g))
-			datum = index_getattr(g->groups->xs_itup, key_attno(g),
+			datum = index_getattr(g->groups->xs_itup, GroupKeyAttno(g),
 								  g->groups->xs_itupdesc, &isnull);
 		if (isnull)
 		{
@@ -372,6 +296,10 @@ GroupWalkNext(GroupFind *g)
 		if ((Pointer) key != DatumGetPointer(datum))
 			pfree(key);
 		if (found)
+		{
+			if (g->part == PART_SELF)
+				g->cursor.near_known = false;
 			return true;
+		}
 	}
 }

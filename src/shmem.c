@@ -65,7 +65,8 @@ request_shmem(void)
 	RequestAddinShmemSpace(add_size(DatabaseShmemSize(), ReceiptShmemSize()));
 	RequestAddinShmemSpace(add_size(QuickShmemSize(), WaitersShmemSize()));
 	RequestAddinShmemSpace(add_size(HintsShmemSize(), TotalsShmemSize()));
-	RequestAddinShmemSpace(add_size(GroupShmemSize(), SubShmemSize()));
+	RequestAddinShmemSpace(add_size(GroupShmemSize(), GroupSpotShmemSize()));
+	RequestAddinShmemSpace(SubShmemSize());
 	RequestNamedLWLockTranche(TRANCHE_NAME, NUM_LOCKS);
 }
 
@@ -85,6 +86,7 @@ startup_shmem(void)
 	ReceiptShmemInit();
 	HintsShmemInit();
 	GroupShmemInit();
+	GroupSpotShmemInit();
 	QuickShmemInit();
 	TotalsShmemInit();
 	WaitersShmemInit();

@@ -33,22 +33,20 @@ put_key(ScanKey key, AttrNumber attno, StrategyNumber strategy, Oid subtype,
 
 /*
  * WalkPriorityOperator
- *		The comparison, equality or greater, of a priority with an int8.
+ *		Less, equal or greater: of a priority with an int8.
  */
 RegProcedure
 WalkPriorityOperator(Oid type, StrategyNumber strategy)
 {
-	bool		equal = strategy == BTEqualStrategyNumber;
+	static const RegProcedure operators[][3] = {
+		{F_INT28LT, F_INT28EQ, F_INT28GT},
+		{F_INT48LT, F_INT48EQ, F_INT48GT},
+		{F_INT8LT, F_INT8EQ, F_INT8GT}
+	};
+	int			which = strategy == BTLessStrategyNumber ? 0 :
+		strategy == BTEqualStrategyNumber ? 1 : 2;
 
-	switch (type)
-	{
-		case INT2OID:
-			return equal ? F_INT28EQ : F_INT28GT;
-		case INT4OID:
-			return equal ? F_INT48EQ : F_INT48GT;
-		default:
-			return equal ? F_INT8EQ : F_INT8GT;
-	}
+	return operators[type == INT2OID ? 0 : type == INT4OID ? 1 : 2][which];
 }
 
 /*
