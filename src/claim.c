@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "claim.h"
 #include "delta.h"
@@ -28,10 +27,10 @@
 #include "pending.h"
 #include "quickcommit.h"
 #include "receipt.h"
+#include "savepoint.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
 /* what is done to one row version; what it has written, or NULL */
@@ -129,39 +128,23 @@ lease_version(Claim *c, RowLeaf *leaf, ItemPointer tid)
 static TupleTableSlot *
 write_in_subxact(WriteVersion write, Claim *c, RowLeaf *leaf, ItemPointer tid)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Savepoint	savepoint;
 	TupleTableSlot *volatile slot = NULL;
 
 	ExecClearTuple(leaf->old);
-	BeginInternalSubTransaction(NULL);
+	SavepointBegin(&savepoint);
 	PG_TRY();
 	{
-		MemoryContextSwitchTo(cxt);
 		slot = write(c, leaf, tid);
 		if (slot != leaf->old)
 			ExecClearTuple(leaf->old);
 		if (slot != NULL)
-		{
 			ExecMaterializeSlot(slot);
-			ReleaseCurrentSubTransaction();
-		}
-		else
-			RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
+		SavepointEnd(&savepoint, slot != NULL);
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
-		ReThrowError(error);
+		ReThrowError(SavepointCaught(&savepoint, savepoint.cxt));
 	}
 	PG_END_TRY();
 	return slot;

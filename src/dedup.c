@@ -37,11 +37,11 @@
 #include "access/xact.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "savepoint.h"
 #include "send.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
 /* how often one key may be found neither free nor taken */
@@ -158,34 +158,21 @@ key_just_taken(SendRows *rows, const ErrorData *error)
 static bool
 try_rows(SendRows *rows, int from, int count, text **ids, bool last)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Savepoint	savepoint;
 	volatile bool done = false;
 
 	if (count == 1 && !IsolationUsesXactSnapshot())
 		return write_rows(rows, from, count, ids);
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
+	SavepointBegin(&savepoint);
 	PG_TRY();
 	{
 		done = write_rows(rows, from, count, ids);
-		if (done)
-			ReleaseCurrentSubTransaction();
-		else
-			RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
+		SavepointEnd(&savepoint, done);
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData  *error = SavepointCaught(&savepoint, savepoint.cxt);
 
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
 		if (last || !key_just_taken(rows, error))
 			ReThrowError(error);
 		FreeErrorData(error);

@@ -13,10 +13,8 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "guard.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
+#include "savepoint.h"
 
 /*
  * GuardRun
@@ -26,31 +24,23 @@
 const char *
 GuardRun(void (*work) (void *arg), void *arg)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Savepoint	savepoint;
 	const char *volatile message = NULL;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
+	SavepointBegin(&savepoint);
 	PG_TRY();
 	{
 		work(arg);
-		ReleaseCurrentSubTransaction();
+		SavepointEnd(&savepoint, true);
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData  *error = SavepointCaught(&savepoint, savepoint.cxt);
 
-		MemoryContextSwitchTo(cxt);
-		error = CopyErrorData();
 		if (ERRCODE_TO_CATEGORY(error->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION)
-			PG_RE_THROW();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
+			ReThrowError(error);
 		message = error->message;
 	}
 	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
 	return message;
 }

@@ -37,11 +37,11 @@
 #include "pending.h"
 #include "reaprow.h"
 #include "receipt.h"
+#include "savepoint.h"
 #include "settings.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "waiters.h"
@@ -223,30 +223,22 @@ reap_rows(ReapPass *pass, const Candidate *rows, int n, ReapCounts *done)
 static ErrorData *
 try_rows(ReapPass *pass, const Candidate *rows, int n)
 {
-	MemoryContext old = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Savepoint	savepoint;
 	ReapCounts	done = {0};
 	ErrorData  *volatile error = NULL;
 
-	BeginInternalSubTransaction(NULL);
+	SavepointBegin(&savepoint);
 	PG_TRY();
 	{
 		MemoryContextSwitchTo(AllocSetContextCreate(CurTransactionContext,
 													"inbox reap",
 													ALLOCSET_DEFAULT_SIZES));
 		reap_rows(pass, rows, n, &done);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(old);
-		CurrentResourceOwner = owner;
+		SavepointEnd(&savepoint, true);
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(old);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(old);
-		CurrentResourceOwner = owner;
+		error = SavepointCaught(&savepoint, savepoint.cxt);
 		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 			ReThrowError(error);
 	}

@@ -41,13 +41,13 @@
 #include "miscadmin.h"
 #include "owner.h"
 #include "postmaster/interrupt.h"
+#include "savepoint.h"
 #include "subgroup.h"
 #include "subshared.h"
 #include "tcop/tcopprot.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
@@ -143,17 +143,13 @@ BatchHandleOne(BatchGroup *g, int time_limit)
 static void
 handle_later(BatchGroup *g, int time_limit)
 {
-	ResourceOwner owner = CurrentResourceOwner;
-	MemoryContext cxt = CurrentMemoryContext;
+	Savepoint	savepoint;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
+	SavepointBegin(&savepoint);
 	PG_TRY();
 	{
 		BatchHandleOne(g, time_limit);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
+		SavepointEnd(&savepoint, true);
 		add_settlement(g, g->next, NULL);
 	}
 	PG_CATCH();
@@ -163,12 +159,7 @@ handle_later(BatchGroup *g, int time_limit)
 		SubActivityNow = ACTIVITY_BUSY;
 		disable_timeout(STATEMENT_TIMEOUT, false);
 		QueryCancelPending = false;
-		MemoryContextSwitchTo(g->w->cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(cxt);
-		CurrentResourceOwner = owner;
+		error = SavepointCaught(&savepoint, g->w->cxt);
 		g->spoilt = error->sqlerrcode != ERRCODE_QUERY_CANCELED &&
 			!(g->step == STEP_DECODE && BatchPayloadsFault(error));
 		g->again = g->spoilt ||
