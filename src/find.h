@@ -46,4 +46,7 @@ extern LeaseKind FindLeaseKind(Finder *f, const LeaseRow *row);
 extern void FindStop(Finder *f);
 extern void FindEnd(Finder *f);
 
+/* findsql.c */
+extern bool FindSqlNext(Finder *f, Oid *relid, ItemPointer tid);
+
 #endif							/* INBOX_FIND_H */

@@ -3,9 +3,8 @@
  * settle.c
  *	  Settlements: end a delivery.
  *
- * Misspelt outcomes, bad delays and arrays of another length are misuse: an
- * error before anything is written.  Whatever is wrong with a receipt is a
- * verdict instead, since it must not stop a consumer's loop.
+ * What is asked for is read by settleargs.c.  Whatever is wrong with a receipt
+ * is a verdict and no error, since it must not stop a consumer's loop.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +14,6 @@
 #include "bury.h"
 #include "catalog/pg_type.h"
 #include "delta.h"
-#include "duration.h"
 #include "errors.h"
 #include "funcapi.h"
 #include "judge.h"
@@ -32,14 +30,6 @@ static const Total outcome_totals[] = {
 	[OUTCOME_DEAD] = TOTAL_SETTLED_DEAD,
 };
 
-static const char *const outcome_names[] = {
-	[OUTCOME_DONE] = "done",
-	[OUTCOME_DROP] = "drop",
-	[OUTCOME_RETRY] = "retry",
-	[OUTCOME_RELEASE] = "release",
-	[OUTCOME_DEAD] = "dead",
-};
-
 typedef struct Settle
 {
 	Judgement	j;				/* must be first */
@@ -48,34 +38,6 @@ typedef struct Settle
 
 PG_FUNCTION_INFO_V1(inbox_settle);
 PG_FUNCTION_INFO_V1(inbox_settle_batch);
-
-static Outcome
-parse_outcome(const char *name)
-{
-	for (int i = 0; i < lengthof(outcome_names); i++)
-	{
-		if (strcmp(name, outcome_names[i]) == 0)
-			return (Outcome) i;
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid outcome \"%s\"", name),
-			 errhint("Valid outcomes are done, drop, retry, release and dead.")));
-	return OUTCOME_DONE;		/* keep compiler quiet */
-}
-
-/*
- * check_request
- *		What is misuse whatever the state of the row.
- */
-static void
-check_request(Queue *q, const SettleRequest *request)
-{
-	if (request->delay != NULL)
-		DurationCheckDelay(request->delay);
-	if (request->outcome == OUTCOME_DEAD)
-		BuryRequire(q);
-}
 
 static bool
 deletes(Queue *q, Outcome outcome)
@@ -326,62 +288,13 @@ inbox_settle(PG_FUNCTION_ARGS)
 	receipt = PG_GETARG_DATUM(1);
 	isnull = PG_ARGISNULL(1);
 	JudgeInit(&s.j, q, &receipt, &isnull, 1, settle_row);
-	ArgNotNull(fcinfo, 2, "outcome");
-	request.outcome = parse_outcome(ArgString(fcinfo, 2));
-	request.undecodable = false;
-	request.delay = PG_ARGISNULL(3) ? NULL : PG_GETARG_INTERVAL_P(3);
-	request.error = ArgString(fcinfo, 4);
-	check_request(q, &request);
+	SettleReadRequest(fcinfo, q, &request);
 	s.requests = &request;
 	settle_all(&s);
 	if (!PG_ARGISNULL(5) && PG_GETARG_BOOL(5))
 		require_held(&s.j);
 	QueueClose(q);
 	PG_RETURN_TEXT_P(cstring_to_text(VerdictName(s.j.verdicts[0])));
-}
-
-/*
- * read_requests
- *		The arguments of inbox_settle_batch that say what to do.
- */
-static SettleRequest *
-read_requests(FunctionCallInfo fcinfo, Queue *q, int n)
-{
-	SettleRequest *requests = palloc0(n * sizeof(SettleRequest));
-	ArgArray	outcomes;
-	ArgArray	delays;
-	ArgArray	errors;
-
-	ArgNotNull(fcinfo, 2, "outcomes");
-	ArgGetArray(fcinfo, 2, TEXTOID, &outcomes);
-	ArgGetArray(fcinfo, 3, INTERVALOID, &delays);
-	ArgGetArray(fcinfo, 4, TEXTOID, &errors);
-	ArgCheckLength(&outcomes, "outcomes", n, "receipts", true);
-	ArgCheckLength(&delays, "delays", n, "receipts", true);
-	ArgCheckLength(&errors, "errors", n, "receipts", true);
-	/* checked even if there is no receipt to settle */
-	for (int i = 0; i < outcomes.n; i++)
-	{
-		if (outcomes.nulls[i])
-			ereport(ERROR,
-					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("element %d of outcomes must not be null", i + 1)));
-		(void) parse_outcome(TextDatumGetCString(outcomes.values[i]));
-	}
-	for (int i = 0; i < n; i++)
-	{
-		int			o = outcomes.n == 1 ? 0 : i;
-		int			d = delays.n == 1 ? 0 : i;
-		int			e = errors.n == 1 ? 0 : i;
-
-		requests[i].outcome = parse_outcome(TextDatumGetCString(outcomes.values[o]));
-		if (delays.given && !delays.nulls[d])
-			requests[i].delay = DatumGetIntervalP(delays.values[d]);
-		if (errors.given && !errors.nulls[e])
-			requests[i].error = TextDatumGetCString(errors.values[e]);
-		check_request(q, &requests[i]);
-	}
-	return requests;
 }
 
 Datum
@@ -398,7 +311,7 @@ inbox_settle_batch(PG_FUNCTION_ARGS)
 	ArgNotNull(fcinfo, 1, "receipts");
 	ArgGetArray(fcinfo, 1, TEXTOID, &receipts);
 	JudgeInit(&s.j, q, receipts.values, receipts.nulls, receipts.n, settle_row);
-	s.requests = read_requests(fcinfo, q, receipts.n);
+	s.requests = SettleReadRequests(fcinfo, q, receipts.n);
 	settle_all(&s);
 	if (!PG_ARGISNULL(5) && PG_GETARG_BOOL(5))
 		require_held(&s.j);

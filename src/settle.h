@@ -8,6 +8,7 @@
 #ifndef INBOX_SETTLE_H
 #define INBOX_SETTLE_H
 
+#include "fmgr.h"
 #include "judge.h"
 #include "queue.h"
 
@@ -33,5 +34,11 @@ extern void SettleDone(Queue *q, Datum *receipts, bool *nulls, int n);
 extern Verdict *SettleAll(Queue *q, Datum *receipts, SettleRequest *requests,
 						  int n);
 extern void SettleCheckRights(Queue *q, bool dead);
+
+/* settleargs.c */
+extern void SettleReadRequest(FunctionCallInfo fcinfo, Queue *q,
+							  SettleRequest *request);
+extern SettleRequest *SettleReadRequests(FunctionCallInfo fcinfo, Queue *q,
+										 int n);
 
 #endif							/* INBOX_SETTLE_H */
