@@ -23,14 +23,12 @@
 #include "funcapi.h"
 #include "history.h"
 #include "look.h"
-#include "miscadmin.h"
 #include "owner.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/numeric.h"
 
 #define COLUMNS			7
@@ -343,6 +341,17 @@ dead_letters_of(Oid relid)
 	return LabelFindToken(settings.dead_letter, OwnerOf(relid), &kind);
 }
 
+static void
+look_at(Oid relid, void *arg)
+{
+	Listing    *l = (Listing *) arg;
+	Oid			dest = dead_letters_of(relid);
+
+	l->relid = relid;
+	if (OidIsValid(dest) && LookMayReadSome(dest))
+		LookQueue(relid, list_queue, l);
+}
+
 PG_FUNCTION_INFO_V1(inbox_dead_letters);
 
 /*
@@ -353,26 +362,10 @@ Datum
 inbox_dead_letters(PG_FUNCTION_ARGS)
 {
 	Listing		l = {0};
-	MemoryContext cxt;
-	MemoryContext old;
-	ListCell   *lc;
-	Oid			dest;
 
 	InitMaterializedSRF(fcinfo, 0);
 	WorkerAnnounce();
 	l.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox dead letters",
-								ALLOCSET_DEFAULT_SIZES);
-	foreach(lc, LabelList(LABEL_QUEUE))
-	{
-		CHECK_FOR_INTERRUPTS();
-		old = MemoryContextSwitchTo(cxt);
-		l.relid = lfirst_oid(lc);
-		dest = dead_letters_of(l.relid);
-		if (OidIsValid(dest) && LookMayReadSome(dest))
-			LookQueue(l.relid, list_queue, &l);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(cxt);
-	}
+	LookEach(look_at, &l);
 	return (Datum) 0;
 }

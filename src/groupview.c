@@ -23,13 +23,11 @@
 #include "hints.h"
 #include "lease.h"
 #include "look.h"
-#include "miscadmin.h"
 #include "receipt.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/hsearch.h"
-#include "utils/memutils.h"
 #include "utils/uuid.h"
 
 #define NUM_COLUMNS		9
@@ -235,6 +233,18 @@ list_queue(void *arg)
 	return free;
 }
 
+static void
+look_at(Oid relid, void *arg)
+{
+	Listing    *l = (Listing *) arg;
+
+	l->relid = relid;
+	l->now = LeaseNow();
+	l->cxt = CurrentMemoryContext;
+	if (LookMayReadSome(relid))
+		LookQueue(relid, list_queue, l);
+}
+
 PG_FUNCTION_INFO_V1(inbox_group_status_0_1);
 
 /*
@@ -244,24 +254,10 @@ Datum
 inbox_group_status_0_1(PG_FUNCTION_ARGS)
 {
 	Listing		l = {0};
-	MemoryContext old;
-	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	WorkerAnnounce();
 	l.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	l.cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox group status",
-								  ALLOCSET_DEFAULT_SIZES);
-	foreach(lc, LabelList(LABEL_QUEUE))
-	{
-		CHECK_FOR_INTERRUPTS();
-		l.relid = lfirst_oid(lc);
-		l.now = LeaseNow();
-		old = MemoryContextSwitchTo(l.cxt);
-		if (LookMayReadSome(l.relid))
-			LookQueue(l.relid, list_queue, &l);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(l.cxt);
-	}
+	LookEach(look_at, &l);
 	return (Datum) 0;
 }

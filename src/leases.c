@@ -17,13 +17,11 @@
 #include "funcapi.h"
 #include "lease.h"
 #include "look.h"
-#include "miscadmin.h"
 #include "receipt.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #define NUM_COLUMNS		7
@@ -106,6 +104,17 @@ list_queue(void *arg)
 	return free;
 }
 
+static void
+look_at(Oid relid, void *arg)
+{
+	Listing    *l = (Listing *) arg;
+
+	l->relid = relid;
+	l->now = LeaseNow();
+	if (LookMayReadSome(relid))
+		LookQueue(relid, list_queue, l);
+}
+
 PG_FUNCTION_INFO_V1(inbox_lease_status_0_1);
 
 /*
@@ -115,25 +124,10 @@ Datum
 inbox_lease_status_0_1(PG_FUNCTION_ARGS)
 {
 	Listing		l = {0};
-	MemoryContext cxt;
-	MemoryContext old;
-	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, 0);
 	WorkerAnnounce();
 	l.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	cxt = AllocSetContextCreate(CurrentMemoryContext, "inbox lease status",
-								ALLOCSET_DEFAULT_SIZES);
-	foreach(lc, LabelList(LABEL_QUEUE))
-	{
-		CHECK_FOR_INTERRUPTS();
-		l.relid = lfirst_oid(lc);
-		l.now = LeaseNow();
-		old = MemoryContextSwitchTo(cxt);
-		if (LookMayReadSome(l.relid))
-			LookQueue(l.relid, list_queue, &l);
-		MemoryContextSwitchTo(old);
-		MemoryContextReset(cxt);
-	}
+	LookEach(look_at, &l);
 	return (Datum) 0;
 }

@@ -14,7 +14,7 @@
  *
  * A queue that is locked, or fails, is left out with a notice.
  *
- * Called by leases.c and deadview.c.
+ * Called by leases.c, groupview.c and deadview.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +25,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "guard.h"
+#include "label.h"
 #include "lib/stringinfo.h"
 #include "look.h"
 #include "miscadmin.h"
@@ -270,4 +271,28 @@ LookQueue(Oid relid, bool (*work) (void *arg), void *arg)
 	}
 	if (g.locked)
 		leave_out(relid, "the table is locked");
+}
+
+/*
+ * LookEach
+ *		Call "look" for each queue, in a memory context that is reset after it.
+ */
+void
+LookEach(void (*look) (Oid relid, void *arg), void *arg)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext,
+											  "inbox look at a queue",
+											  ALLOCSET_DEFAULT_SIZES);
+	ListCell   *lc;
+
+	foreach(lc, LabelList(LABEL_QUEUE))
+	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		CHECK_FOR_INTERRUPTS();
+		look(lfirst_oid(lc), arg);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
+	}
+	MemoryContextDelete(cxt);
 }

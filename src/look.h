@@ -29,5 +29,6 @@ extern bool LookMayReadSome(Oid relid);
 extern bool LookMayRead(const Look *look);
 extern bool LookRows(const Look *look);
 extern void LookQueue(Oid relid, bool (*work) (void *arg), void *arg);
+extern void LookEach(void (*look) (Oid relid, void *arg), void *arg);
 
 #endif							/* INBOX_LOOK_H */
