@@ -74,6 +74,23 @@ SubHomeFind(Oid database, bool enter)
 }
 
 /*
+ * SubHomeChanged
+ *		Its keeper is to read the definitions again.  The caller has the lock
+ *		for himself, and sets the keeper's latch when he has released it; NULL
+ *		when there is none.
+ */
+Latch *
+SubHomeChanged(Oid database)
+{
+	SubHome    *home = SubHomeFind(database, false);
+
+	if (home == NULL)
+		return NULL;
+	home->changed = true;
+	return home->latch;
+}
+
+/*
  * SubReserve
  *		Reserve so many workers more, or give some back, where this database
  *		has "own".  False, and in *taken how many there are in all, when there
@@ -131,8 +148,7 @@ SubChanged(const char *name)
 static void
 tell_change(void)
 {
-	SubHome    *home;
-	Latch	   *latch = NULL;
+	Latch	   *latch;
 	ListCell   *lc;
 
 	if (!SubReady())
@@ -146,12 +162,7 @@ tell_change(void)
 		if (entry != NULL)
 			entry->print = entry->wanted = 0;
 	}
-	home = SubHomeFind(MyDatabaseId, false);
-	if (home != NULL)
-	{
-		home->changed = true;
-		latch = home->latch;
-	}
+	latch = SubHomeChanged(MyDatabaseId);
 	LWLockRelease(SubLock);
 	if (latch != NULL)
 		SetLatch(latch);

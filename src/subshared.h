@@ -135,6 +135,7 @@ extern double SubRate(const SubEntry *entry, TimestampTz now);
 
 /* subhome.c: databases, their keepers, and the limit */
 extern SubHome *SubHomeFind(Oid database, bool enter);
+extern Latch *SubHomeChanged(Oid database);
 extern bool SubReserve(int workers, int own, int *taken);
 extern void SubChanged(const char *name);
 extern void SubHomeInit(void);

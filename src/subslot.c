@@ -59,8 +59,7 @@ static void
 detach(int code, Datum arg)
 {
 	SubSlot    *slot = my_slot;
-	SubHome    *home;
-	Latch	   *latch = NULL;
+	Latch	   *latch;
 
 	if (slot == NULL)
 		return;
@@ -72,12 +71,7 @@ detach(int code, Datum arg)
 	slot->pid = 0;
 	slot->latch = NULL;
 	slot->batch = 0;
-	home = SubHomeFind(my_database, false);
-	if (home != NULL)
-	{
-		home->changed = true;
-		latch = home->latch;
-	}
+	latch = SubHomeChanged(my_database);
 	LWLockRelease(SubLock);
 	if (latch != NULL)
 		SetLatch(latch);

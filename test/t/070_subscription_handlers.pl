@@ -17,15 +17,7 @@ $node->safe_psql($db, q{
 });
 
 # Wait until a query gives this.
-sub becomes
-{
-	my ($sql, $want, $name) = @_;
-
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	$node->poll_query_until($db, "SELECT ($sql)::text IS NOT DISTINCT FROM '$want'") and return pass($name);
-	is($node->safe_psql($db, $sql), $want, $name);
-	return 0;
-}
+sub becomes { return query_becomes($node, $db, @_); }
 
 # A queue with one subscription, and messages; done when the queue is empty.
 sub handled

@@ -23,15 +23,7 @@ $node->safe_psql($db, q{
 	SELECT inbox_create('q', lease => '2 s', max_attempts => 3, backoff => '0 s');
 });
 
-sub becomes
-{
-	my ($sql, $want, $name) = @_;
-
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	$node->poll_query_until($db, "SELECT ($sql)::text IS NOT DISTINCT FROM '$want'") and return pass($name);
-	is($node->safe_psql($db, $sql), $want, $name);
-	return 0;
-}
+sub becomes { return query_becomes($node, $db, @_); }
 
 sub send_n
 {

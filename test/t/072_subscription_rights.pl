@@ -27,15 +27,7 @@ $node->safe_psql($db, q{
 # what comes first when a role runs SQL
 sub as { my ($role, $sql) = @_; return "SET SESSION AUTHORIZATION $role; SET search_path = $role, public; $sql"; }
 
-sub becomes
-{
-	my ($sql, $want, $name) = @_;
-
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	$node->poll_query_until($db, "SELECT ($sql)::text IS NOT DISTINCT FROM '$want'") and return pass($name);
-	is($node->safe_psql($db, $sql), $want, $name);
-	return 0;
-}
+sub becomes { return query_becomes($node, $db, @_); }
 
 # ---------------------------------------------------------------------------
 # As whom a handler runs

@@ -18,15 +18,7 @@ $node->safe_psql($db, q{
 });
 
 # Wait until a query gives this.
-sub becomes
-{
-	my ($sql, $want, $name) = @_;
-
-	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	$node->poll_query_until($db, "SELECT ($sql)::text IS NOT DISTINCT FROM '$want'") and return pass($name);
-	is($node->safe_psql($db, $sql), $want, $name);
-	return 0;
-}
+sub becomes { return query_becomes($node, $db, @_); }
 
 # What a subscription has done with so many messages, when it is through.
 sub counts

@@ -17,7 +17,7 @@ use Time::HiRes qw(time usleep);
 
 our @EXPORT = qw(new_node conf_lines worker_pid wait_worker wait_no_worker
   wait_pid_gone launcher_pid wait_looked ticks_on starts_of goes_through connect_db
-  fork_client kill_client stop_asleep sqlstate wait_up);
+  fork_client kill_client stop_asleep sqlstate wait_up query_becomes);
 
 # in seconds, what nothing takes even on a machine that has much else to do
 our $LONG = 180;
@@ -74,6 +74,17 @@ sub wait_looked
 		return 1 if starts_of($node, $db) > 0;
 		usleep(50_000);
 	}
+	return 0;
+}
+
+# A test: the query's value is, or becomes, the one that is wanted.
+sub query_becomes
+{
+	my ($node, $db, $sql, $want, $name) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 2;
+	$node->poll_query_until($db, "SELECT ($sql)::text IS NOT DISTINCT FROM '$want'") and return pass($name);
+	is($node->safe_psql($db, $sql), $want, $name);
 	return 0;
 }
 
