@@ -161,6 +161,7 @@ DROP TABLE lost_dead;
 SELECT try(format($$SELECT inbox_settle('lost', %L, 'retry')$$, receipt)) FROM inbox_claim('lost');
 SELECT try($$SELECT inbox_redrive('lost')$$);
 SELECT id, attempt FROM lost;
+SELECT queue, ready, spent, problem FROM inbox_queues WHERE queue IN ('dead.lost', 'dead.plain') ORDER BY 1;
 SELECT try($$SELECT inbox_redrive(NULL)$$);
 SELECT try($$SELECT inbox_purge(NULL)$$);
 SELECT try($$SELECT inbox_redrive('nosuch')$$);

@@ -24,6 +24,7 @@
 
 #include <math.h>
 
+#include "bury.h"
 #include "count.h"
 #include "head.h"
 #include "sample.h"
@@ -237,6 +238,25 @@ count_dead(Oid relid, QueueCounts *c)
 }
 
 /*
+ * without_place
+ *		Why the queue cannot bury, though it says that it would; or NULL.
+ */
+static const char *
+without_place(Queue *q)
+{
+	char	   *why;
+
+	if (BuryConfigured(q) ||
+		(q->settings.max_attempts == 0 && q->settings.dead_group == NULL &&
+		 q->settings.dead_letter[0] == '\0'))
+		return NULL;
+	why = pstrdup(BuryWhyNot(q));
+	why[0] = pg_tolower((unsigned char) why[0]);
+	why[strlen(why) - 1] = '\0';
+	return psprintf("no place for dead letters: %s", why);
+}
+
+/*
  * CountQueue
  *		The caller has locked the table.  Dead letters that go to another
  *		queue are that queue's rows and are counted there.
@@ -245,6 +265,7 @@ void
 CountQueue(Queue *q, TimestampTz now, QueueCounts *counts)
 {
 	memset(counts, 0, sizeof(*counts));
+	counts->problem = without_place(q);
 	count_queue(q, now, counts);
 	if (counts->known && OidIsValid(q->dead_relid) &&
 		q->dead_kind == LABEL_DEAD)
