@@ -75,6 +75,7 @@ async function graphile() {
 
 	await runMigrations({ pgPool: pool, logger });
 	await pool.query("SELECT count(graphile_worker.add_job('nothing', json_build_object('n', g))) FROM generate_series(1, $1::int) g", [jobs]);
+	await pool.query('ANALYZE');
 	await rate(CELLS.one, 'graphile-worker', jobs, () => runOnce({ pgPool: pool, taskList, concurrency: 8, logger, noHandleSignals: true }));
 	await rate(CELLS.send, 'graphile-worker', singles, () => each(singles, (i) =>
 		pool.query({ name: 'add', text: "SELECT graphile_worker.add_job('nothing', $1::json)", values: [{ n: i }] })));
@@ -89,7 +90,12 @@ async function pgboss() {
 	const PgBoss = require('pg-boss');
 	const db = { executeSql: (text, values) => pool.query(text, values) };
 	const boss = new (PgBoss.default || PgBoss)({ db, supervise: false, schedule: false });
-	const fill = async () => { for (let i = 0; i < jobs; i += 1000) await boss.insert(Array.from({ length: Math.min(1000, jobs - i) }, (_, k) => ({ name: 'q', data: { n: i + k } }))); };
+	const fill = async () => {
+		for (let i = 0; i < jobs; i += 1000)
+			await boss.insert(Array.from({ length: Math.min(1000, jobs - i) }, (_, k) => ({ name: 'q', data: { n: i + k } })));
+		// its own maintenance, or autovacuum, would come to it
+		await pool.query('ANALYZE');
+	};
 	const loop = async (batchSize) => {
 		for (;;) {
 			const got = await boss.fetch('q', { batchSize });
