@@ -57,7 +57,7 @@ typedef enum GroupPart
 	PART_AFTER,					/* those after the cursor */
 	PART_BEFORE,				/* those before it */
 	PART_SELF,					/* the one that it is at */
-	PART_UPTO,					/* both, where its key is cut */
+	PART_UPTO,					/* both: by SQL, or where its key is cut */
 	PART_DONE
 } GroupPart;
 
